@@ -16,8 +16,8 @@ import time
 
 import numpy as np
 
+import theory
 from theory import Committee
-from theory.exact.bulk import bulk_edge
 from theory.exact.density import density
 from theory.exact.weight_law import weight_law
 
@@ -86,7 +86,7 @@ def main():
     print(f"{options.points} points; seconds")
     print(f"{'model':>26} {'first':>8} {'later':>8} {'peer':>8} {'ratio':>7} {'steps':>6} {'difference':>11}")
     for model, alpha in MODELS:
-        edge = bulk_edge(model, alpha).value
+        edge = theory.edge(model, alpha).value
         lam = edge + np.linspace(-0.05, 8, options.points) * abs(edge)
         first, later = math.inf, math.inf
         for _ in range(options.repeats):

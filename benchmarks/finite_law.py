@@ -21,8 +21,8 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.stats import ks_2samp
 
+import theory
 from theory import finite
-from theory.exact.transition import bbp_threshold
 from theory.model import Committee
 
 # p, p_star, a, alpha, N
@@ -96,7 +96,7 @@ def fresh(models: list[Any], seed: int, first: int, last: int, draws: int) -> No
     """Print predicted over found for the models of one of these lists."""
     for index, (p, p_star, a, share, n, samples) in list(enumerate(models))[first:last]:
         model, rng = Committee(p, p_star, a), np.random.default_rng([seed, index])
-        centre = bbp_threshold(model).alpha
+        centre = theory.threshold(model).alpha
         alpha = share if seed == FRESH[6][1] else round(share * centre, 2)
         share = round(alpha / centre, 2)
         found = np.array([sample(model, alpha, n, rng) for _ in range(samples)])

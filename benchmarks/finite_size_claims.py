@@ -12,6 +12,7 @@ import sys
 import xarray as xr
 from spiked_edge import edge_statistics
 
+import theory
 from bbp.analysis import scaling
 from bbp.analysis.comparison import compare, table
 from bbp.analysis.join import join
@@ -19,7 +20,6 @@ from bbp.experiments import models
 from bbp.files.product import split
 from bbp.files.variables import DONE
 from theory import finite
-from theory.exact.bulk import bulk_edge
 
 
 def main(paths: list[str]) -> None:
@@ -32,7 +32,7 @@ def main(paths: list[str]) -> None:
             half = finite.threshold(model, int(n), draws=400)
             print(f"  N = {n}: half of the draws informative at {half.alpha:.3f} ± {half.error:.3f}")
         for alpha in sweep.alpha.values[sweep.alpha.values < 0.75 * sweep.alpha_bbp]:
-            if bulk_edge(model, float(alpha)).kind == "sharp":
+            if theory.edge(model, float(alpha)).kind == "sharp":
                 sharp_edge(sweep, float(alpha))
         print()
 

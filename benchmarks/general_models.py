@@ -14,8 +14,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.integrate import cubature
 
-from theory.exact.bulk import bulk_edge
-from theory.exact.outliers import outlier
+import theory
+from theory.answers import scattered
 from theory.general import Network, general_spectrum, model_map, spectrum
 from theory.general.any_weight import Weight
 from theory.general.clouds import sobol_cloud
@@ -23,7 +23,6 @@ from theory.general.extremes import support
 from theory.general.isotropic import Averages, Isotropic
 from theory.general.laws import infimum_of, node_law
 from theory.general.points import CloudProblem
-from theory.general.results import scattered
 from theory.model import Committee
 from theory.model.activations import ACTIVATIONS
 
@@ -157,7 +156,7 @@ def coverage() -> None:
     for case in range(CASES):
         model, alpha = Committee(1, 1, float(np.exp(rng.uniform(-1, 1)))), float(np.exp(rng.uniform(-0.7, 2)))
         found = general_spectrum(weight_of(model), alpha, points=2**11, seed=case)
-        tally.add(found, bulk_edge(model, alpha), outlier(model, alpha))
+        tally.add(found, theory.edge(model, alpha), next(iter(theory.outliers(model, alpha)), None))
     print(f"\nnominal 95 % intervals of {CASES} committees cover: {tally}")
 
 
@@ -170,7 +169,7 @@ def coverage_of_students() -> None:
         clouds = (sobol_cloud(model, repeat, 11) for repeat in rng.integers(10**6, size=8).tolist())
         problems = [CloudProblem(model, cloud, law) for cloud in clouds]
         found = scattered([problem.solved(*problem.edge(alpha)) for problem in problems])
-        tally.add(found, bulk_edge(model, alpha), outlier(model, alpha))
+        tally.add(found, theory.edge(model, alpha), next(iter(theory.outliers(model, alpha)), None))
     print(f"the same by points at p = 3, 4, {CASES // 2} cases: {tally}")
 
 

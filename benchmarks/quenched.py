@@ -18,9 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from theory.exact.bulk import bulk_edge
-from theory.exact.outliers import outlier
-from theory.exact.transition import bbp_threshold
+import theory
 from theory.finite.edge import finite_edge
 from theory.finite.quenched import quenched
 from theory.finite.threshold import threshold as threshold_at
@@ -108,10 +106,10 @@ def hessian(model: Committee, data: np.ndarray, lam: np.ndarray, u: np.ndarray) 
 
 def infinite(model: Committee, alpha: float, n: int) -> tuple[float, float]:
     """Lowest eigenvalue and overlap by the N = inf theory, with the mean Tracy-Widom shift where it has a sharp edge."""
-    found = outlier(model, alpha)
+    found = next(iter(theory.outliers(model, alpha)), None)
     if found is not None:
         return found.value, found.overlap
-    edge = bulk_edge(model, alpha)
+    edge = theory.edge(model, alpha)
     shift = MEAN / finite_edge(model, alpha, n).scale if edge.kind == "sharp" else 0.0
     return edge.value - shift, np.nan
 
@@ -193,7 +191,7 @@ def threshold(quick: bool) -> None:
     for p, p_star, a, n, runs in THRESHOLDS[:: 2 if quick else 1]:
         model, rng = Committee(p, p_star, a), np.random.default_rng([p, n])
         n, runs = (100, 10) if quick else (n, runs)
-        draws, infinite = 20 if quick else 120, bbp_threshold(model).alpha
+        draws, infinite = 20 if quick else 120, theory.threshold(model).alpha
         predicted = threshold_at(model, n, draws=draws)
         alphas = np.linspace(0.55 * predicted.alpha, 1.1 * max(infinite, predicted.alpha), 6)
         ranks = [[np.argmax(dense(model, n, v, rng).overlaps) for _ in range(runs)] for v in alphas]

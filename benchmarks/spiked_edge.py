@@ -26,6 +26,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal
 
+import theory
 from bbp.analysis.estimates import Estimate, bootstrap
 from bbp.analysis.join import join
 from bbp.analysis.spectrum import quenched_sample
@@ -34,7 +35,7 @@ from bbp.files.product import split
 from bbp.files.variables import DONE
 from sims.instance import STREAM
 from theory.checks import ParameterError
-from theory.exact.bulk import bulk_edge, edge_resolvent, z_of_g
+from theory.exact.bulk import edge_resolvent, z_of_g
 from theory.finite.edge import finite_edge, label_grid
 from theory.finite.tracy_widom import tracy_widom_cdf
 from theory.model import Committee
@@ -126,7 +127,7 @@ def _distances(values: Array, axis: int = -1) -> Array:
 
 def spike(model: Committee, alpha: float, n: int) -> float:
     """w of the teacher's direction."""
-    edge, g = bulk_edge(model, alpha), edge_resolvent(model, alpha)
+    edge, g = theory.edge(model, alpha), edge_resolvent(model, alpha)
     yhat, y, weight = label_grid(1, 1)  # lam^2 and u^2
     f = 2 * (3 * yhat - y) / (model.a + y)
     level = alpha * np.sum(weight * f * y / (1 - g * f))

@@ -40,17 +40,16 @@ WORKS = {
     "theory.finite.threshold.alpha_bbp_finite": "theory.finite:threshold",
     "theory.finite.typical.pole_probability": "theory.finite.edge:pole_probability",
     "theory.finite.validity.doubt": "theory.finite.law:doubt",
-    "theory.general.GeneralSpectrum": "theory.general.results:Found",
+    "theory.general.GeneralSpectrum": "theory.answers:Found",
     "theory.general.ModelMap": "theory:Threshold",
     "theory.general.ModelThreshold": "theory:Threshold",
-    "theory.general.Spectrum": "theory.general.results:Found",
+    "theory.general.Spectrum": "theory.answers:Found",
     "theory.general.network.Network": "theory:Network",
     "theory.minima.answers.complexity": "theory.minima:complexity",
     "theory.minima.overlaps.most_numerous": "theory.minima:most_numerous",
     "theory.minima.transition.threshold": "theory.minima:threshold",
     "theory.model.Committee": "theory:Network",
     "theory.model.target.Target": "theory:Target",
-    "theory.outlier": "theory.exact.outliers:outlier",
     "theory.quenched.Quenched": "theory.finite.quenched:Quenched",
     "theory.quenched.quenched": "theory.finite:quenched",
     "theory.teacher_branch": "theory:spectrum",
@@ -115,4 +114,4 @@ def test_names_that_are_nowhere_are_told_as_ever():
 
 def test_first_names_of_the_front():
     model = theory.Network(a=0.5)
-    assert [theory.outlier(model, 3.0)] == list(theory.outliers(model, 3.0))
+    assert theory.teacher_branch(model, 3.0).outlier == theory.outliers(model, 3.0)[0].value

@@ -21,8 +21,8 @@ from bbp.experiments import models
 from bbp.files import dataset, variables
 from bbp.files.variables import described, words_of
 from theory.checks import ParameterError, shown
-from theory.exact.transition import bbp_threshold
-from theory.model import Committee
+from theory.general.spectrum import threshold
+from theory.model import Network
 
 Array = NDArray[np.float64]
 
@@ -247,7 +247,7 @@ def _of_phase(
     n, samples = phase.n.values, np.full(phase.sizes["n"], draws)
     for p, a in ((p, a) for p in phase.p.values for a in phase.finite_a.values):
         at = phase.sel(p=p, finite_a=a)
-        limit = bbp_threshold(Committee(p, int(phase.attrs["p_star"]), float(a))).alpha
+        limit = threshold(Network(p, int(phase.attrs["p_star"]), float(a))).alpha
         words = f"alpha_BBP(N) of theory, p = {p:g}, a = {a:g}"
         value, error, freedom = at.alpha_bbp_n.values, at.alpha_bbp_n_error.values, max(draws - 1.0, 1.0)
         yield Series("threshold", math.nan, words, limit, n, value, error, samples, freedom)

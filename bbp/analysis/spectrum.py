@@ -15,12 +15,10 @@ from bbp.files.variables import DONE
 from theory import atom
 from theory.answers import Edge, Outlier
 from theory.checks import ParameterError
-from theory.exact.bulk import bulk_edge
 from theory.exact.density import density
-from theory.exact.outliers import outlier
 from theory.finite.quenched import Quenched, quenched
 from theory.general.density import density_curve
-from theory.general.spectrum import route
+from theory.general.spectrum import route, solve
 from theory.given import population
 from theory.given.labels import bulk_density
 from theory.model.network import Network
@@ -111,7 +109,8 @@ def of_model(model: Network, alpha: float, pool: Pool | None = None) -> Spectrum
         return _of_rows(model, alpha, pool)
     if not model.is_committee:
         return _of_network(model, alpha, pool)
-    edge, out = bulk_edge(model, alpha), outlier(model, alpha)
+    here = solve(model, alpha)
+    edge, out = here.bulk, here.pulled[0] if here.pulled else None
     zero = float(atom(model, alpha))
     lam, rho = _bulk(model, alpha, edge.value, MASS * (1 - zero))
     return Spectrum(model, alpha, lam, rho, zero, edge, out, pool)

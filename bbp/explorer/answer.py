@@ -12,7 +12,7 @@ import numpy as np
 from bbp.explorer import curves
 from bbp.explorer.curves import Array, Columns, PhaseMap
 from bbp.explorer.state import State, command, plain, python_lines
-from theory.general.results import Found
+from theory.answers import Found
 
 Axes = tuple[float, float, float, float]  # x start, x end, y start, y end
 DIGITS = 6  # significant digits of the numbers on the page

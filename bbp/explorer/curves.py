@@ -18,15 +18,13 @@ from numpy.typing import NDArray
 
 from bbp.explorer.state import WIDTHS
 from theory import atom
-from theory.answers import Edge, Threshold
+from theory.answers import Edge, Found, Threshold
 from theory.checks import NotConverged, ParameterError
-from theory.exact.bulk import bulk_edge, edge_resolvent
+from theory.exact.bulk import edge_resolvent
 from theory.exact.density import bulk_curve, bulk_resolvent
-from theory.exact.outliers import teacher_branch
 from theory.exact.transition import alpha_zero_map, critical_normalisation, threshold_map
 from theory.exact.weight_law import weight_law
 from theory.general.density import density_curve
-from theory.general.results import Found
 from theory.general.spectrum import route, solve, spectrum, threshold
 from theory.model import Network
 
@@ -104,7 +102,7 @@ def branch(model: Network, end: float) -> Columns:
     beyond = start + (end - start) * np.linspace(0, 1, BRANCH_POINTS - 40) ** 2
     beyond[0] = start * (1 + 1e-9)
     alpha = np.concatenate([below, [start * (1 - 1e-9)], beyond])
-    found = teacher_branch(model, alpha)
+    found = spectrum(model, alpha)
     return dict(zip(BRANCH, (alpha, found.edge, found.outlier, np.nan_to_num(found.overlap)), strict=True))
 
 
@@ -147,7 +145,7 @@ def shares(model: Network, alpha: float, count: int) -> tuple[Array, Array]:
     The shares 2 x^3 - x^4, x even, lie evenly in the bulk and crowd at the edge, where the density is a root, in places
     that move smoothly with the model.
     """
-    edge = bulk_edge(model, alpha)
+    edge = solve(model, alpha).bulk
     rough, known = _look(model, alpha, edge, DENSITY_POINTS)
     far = np.unique(rough)
     rho, known = _densities(model, alpha, edge.value + far, known)

@@ -27,10 +27,10 @@ from bbp.explorer.answer import PHASES, all_but_diagram
 from bbp.explorer.state import BY_NAME, COMMANDS, LINES, Control, State, text_of
 from bbp.files import disk
 from theory.checks import ParameterError
-from theory.exact.bulk import bulk_edge, edge_resolvent
+from theory.exact.bulk import edge_resolvent
 from theory.exact.density import density
-from theory.exact.outliers import outlier, teacher_branch
-from theory.exact.transition import alpha_zero_map, bbp_threshold, critical_normalisation, threshold_map
+from theory.exact.transition import alpha_zero_map, critical_normalisation, threshold_map
+from theory.general.spectrum import solve, spectrum, threshold
 from theory.model import Network
 
 Array = NDArray[np.float64]
@@ -166,12 +166,12 @@ def computed(grid: Grid) -> Iterator[tuple[str, Array]]:
         for index, (width, teacher) in enumerate(grid.pairs):
             for column, a in enumerate(grid.a_curves):
                 model = Network(width, teacher, float(a))
-                branches[:, index, column] = _branch(model, bbp_threshold(model).alpha * grid.branch)
+                branches[:, index, column] = _branch(model, threshold(model).alpha * grid.branch)
                 progress.advance()
             for column, a in enumerate(grid.a):
                 model = Network(width, teacher, float(a))
                 for row, ratio in enumerate(grid.ratios):
-                    alpha = ratio * bbp_threshold(model).alpha
+                    alpha = ratio * threshold(model).alpha
                     spectra[:, index, column, row] = np.log(curves.shares(model, alpha, grid.nodes))
                 progress.advance()
     yield from zip(("edge", "outlier", "overlap"), branches, strict=True)
@@ -183,7 +183,7 @@ def _branch(model: Network, alpha: Array) -> Array:
     middle = int(np.flatnonzero(np.diff(alpha) == 0)[0])
     alpha = alpha.copy()
     alpha[middle + 1] *= 1 + 1e-9
-    found = teacher_branch(model, alpha)
+    found = spectrum(model, alpha)
     bound = np.arange(alpha.size) <= middle
     outside = np.where(bound | np.isnan(found.outlier), found.edge, found.outlier)
     return np.array([found.edge, outside, np.where(bound, 0.0, np.nan_to_num(found.overlap))])
@@ -229,14 +229,15 @@ def accuracy(grid: Grid, tables: dict[str, Array]) -> dict[str, float]:
         pair = int(rng.integers(len(grid.pairs)))
         a = float(np.exp(rng.uniform(*np.log(grid.a_range))))
         model = Network(*grid.pairs[pair], a)
-        start = bbp_threshold(model).alpha
+        start = threshold(model).alpha
         held = math.exp(np.interp(math.log(a), np.log(grid.a_fine), np.log(tables["alpha_bbp"][pair])))
         alpha = held * float(rng.uniform(grid.branch[0], grid.branch[-1]))
-        edge, out = bulk_edge(model, alpha), outlier(model, alpha)
+        here = solve(model, alpha)
+        edge, out = here.bulk, here.pulled
         exact = {
             "edge": edge.value,
-            "outlier": out.value if out else edge.value,
-            "overlap": out.overlap if out else 0.0,
+            "outlier": out[0].value if out else edge.value,
+            "overlap": out[0].overlap if out else 0.0,
         }
         worst["alpha_bbp"] = max(worst["alpha_bbp"], abs(held / start - 1))
         for name, value in exact.items():
@@ -257,8 +258,8 @@ def _misplaced(grid: Grid, tables: dict[str, Array], pair: int, model: Network, 
         for name in SPECTRA
     )
     rho[0] = 0.0
-    alpha = ratio * bbp_threshold(model).alpha
-    lam = bulk_edge(model, alpha).value + distance
+    alpha = ratio * threshold(model).alpha
+    lam = solve(model, alpha).edge + distance
     exact = np.nan_to_num(density(model, alpha, lam), posinf=0.0)
     return float(np.trapezoid(np.abs(rho - exact), lam) / np.trapezoid(exact, lam))
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+import theory
 from bbp.gallery.base import Array, Arrays, Data, Effort, Entry, points_look
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
 from bbp.plots.descent import in_time, time_axis
-from theory.exact.transition import bbp_threshold
 from theory.model import Network
 from theory.path import bbp_time, closure, conditioned
 
@@ -36,7 +36,7 @@ def build_descent(effort: Effort) -> Arrays:
             for model in models
         ]
         arrays[f"{kind}_m2"] = ("p", "alpha", "sample"), np.array(final)
-        arrays[f"{kind}_alpha_bbp"] = ("p",), np.array([bbp_threshold(model).alpha for model in models])
+        arrays[f"{kind}_alpha_bbp"] = ("p",), np.array([theory.threshold(model).alpha for model in models])
     return arrays
 
 

@@ -8,6 +8,7 @@ import math
 import numpy as np
 from matplotlib.figure import Figure
 
+import theory
 from bbp.analysis import spectrum
 from bbp.analysis.spectrum import quenched_sample
 from bbp.engine.tasks import DONE
@@ -15,8 +16,6 @@ from bbp.gallery.base import Arrays, Data, Effort, Entry, points_look, sampled
 from bbp.plots import layout, style
 from bbp.plots import spectrum as spectrum_plots
 from theory.checks import NotConverged
-from theory.exact.bulk import bulk_edge
-from theory.exact.outliers import outlier
 from theory.finite.edge import finite_edge
 from theory.finite.tracy_widom import MEAN as TRACY_WIDOM_MEAN
 from theory.finite.tracy_widom import tracy_widom_cdf
@@ -76,7 +75,7 @@ def build_scatter(effort: Effort) -> Arrays:
     for name, (model, alpha) in SCATTER.items():
         measured = sample_point(model, n, alpha, range(samples), effort.seed).eigenvalues[:, 0]
         predicted = [_predicted(model, n, alpha, effort.seed, s) for s in range(samples)]
-        limit = outlier(model, alpha) or bulk_edge(model, alpha)
+        limit = (*theory.outliers(model, alpha), theory.edge(model, alpha))[0]
         arrays |= {
             f"{name}_measured": ("sample", measured),
             f"{name}_predicted": ("sample", np.array(predicted)),

@@ -9,13 +9,13 @@ from itertools import pairwise
 import numpy as np
 from matplotlib.figure import Figure
 
+import theory
 from bbp.analysis.estimates import fraction
 from bbp.analysis.finite_size import midpoint, phi_crossing
 from bbp.gallery.base import Array, Arrays, Data, Effort, Entry, points_look, rounded, sampled
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
 from theory import finite
-from theory.exact.transition import bbp_threshold
 from theory.general.spectrum import alpha_zero
 from theory.model import Network
 
@@ -31,7 +31,7 @@ def build_phi(effort: Effort) -> Arrays:
     arrays: Arrays = {"n": ("n", np.array(sizes)), "pair": ("pair", np.arange(len(sizes) - 1))}
     rng = np.random.default_rng([effort.seed, 7])
     for kind, model in MODELS.items():
-        threshold = bbp_threshold(model).alpha
+        threshold = theory.threshold(model).alpha
         alpha = rounded(np.linspace(*PHI_RANGES[kind], 9) * threshold)
         hits = np.array([sampled(model, n, alpha, samples, effort.seed)["hit"] for n in sizes])
         phi = [[fraction(cell) for cell in row] for row in hits]
@@ -106,7 +106,7 @@ def build_thresholds(effort: Effort) -> Arrays:
             finite.threshold(model, int(n), draws=count, seed=effort.seed)
             for n, count in zip(SIZES, draws, strict=True)
         ]
-        limit = bbp_threshold(model).alpha
+        limit = theory.threshold(model).alpha
         alpha = rounded(np.linspace(*THRESHOLD_RANGES[kind], 7) * limit)
         hits = [sampled(model, size, alpha, samples, effort.seed + 1)["hit"] for size in sizes]
         halves = [midpoint(alpha, h, rng) for h in hits]

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+import theory
 from bbp.experiments import models
 from bbp.gallery.base import Arrays, Data, Effort, Entry, rounded, sampled
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
 from theory import finite
-from theory.exact.outliers import teacher_branch
-from theory.exact.transition import bbp_threshold
 from theory.general.spectral_methods import optimal, spectral_outlier, trimmed
 from theory.model import Network
 
@@ -28,10 +27,10 @@ def build_overlap(effort: Effort) -> Arrays:
     (n, *_), samples = effort.sizes([300], [2000]), effort.count(12, 50)
     arrays: Arrays = {}
     for kind, model in MODELS.items():
-        threshold = bbp_threshold(model).alpha
+        threshold = theory.threshold(model).alpha
         alpha = rounded(np.linspace(0.55, 2.2, 9) * threshold)
         fine = np.sort([*np.linspace(0.5, 2.3, 300) * threshold, threshold * (1 + 1e-9)])
-        branch = teacher_branch(model, fine)
+        branch = theory.spectrum(model, fine)
         names = f"{kind}_alpha", f"{kind}_fine", f"{kind}_law_alpha"
         found = sampled(model, n, alpha, samples, effort.seed)
         drawn = np.linspace(0.5, 2.25, LAW_POINTS) * threshold
@@ -123,7 +122,7 @@ def build_spectral(effort: Effort) -> Arrays:
     """q2 of the outliers of three Hessians and the p = infinity one, and of two spectral methods; samples of both routes."""
     (n, *_), samples = effort.sizes([300], [1000]), effort.count(10, 40)
     curves = [
-        teacher_branch(Network(p, 1, a), SPECTRAL_ALPHA).overlap
+        theory.spectrum(Network(p, 1, a), SPECTRAL_ALPHA).overlap
         for p, a in [*HESSIANS.items(), (math.inf, 0.1)]
     ]
     methods = [

@@ -11,13 +11,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+import theory
 from bbp.analysis.estimates import Estimate, fraction
 from bbp.analysis.finite_size import midpoint
 from bbp.analysis.laws import POWER, fit_law
 from bbp.analysis.recovery import THRESHOLD
 from bbp.gallery.base import Array, Arrays, Data, Effort, Entry
 from bbp.plots import layout, style
-from theory.exact.transition import bbp_threshold
 from theory.model import Network
 from theory.path import bbp_time
 
@@ -55,7 +55,7 @@ def empty(sizes: tuple[int, ...]) -> Arrays:
         "p": ("p", np.array(list(ALPHA))),
         "n": ("n", np.array(sizes)),
         "alpha": (("p", "place"), alpha),
-        "alpha_bbp": ("p", np.array([bbp_threshold(Network(p, 1, A)).alpha for p in ALPHA])),
+        "alpha_bbp": ("p", np.array([theory.threshold(Network(p, 1, A)).alpha for p in ALPHA])),
     } | {
         name: (("p", "n", "place"), np.zeros(shape, np.int64)) for name in ("samples", "recovered", "moving")
     }

@@ -22,7 +22,7 @@ from bbp.experiments.phase_file import discontinuous, widths
 from bbp.files import dataset
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots
-from theory.exact.transition import bbp_threshold
+from theory.general.spectrum import threshold
 from theory.model import Network
 
 Array = NDArray[np.float64]
@@ -261,7 +261,7 @@ def finite_panel(ax: Axes, phase: xr.Dataset, index: int) -> None:
             look = width_look(row, p, phase.sizes["p"])
             own = {"color": look["color"], "marker": look.get("marker"), "label": layout.width_name(p)}
             ax.errorbar(phase.n.values, alpha, yerr=error, zorder=3, **own)
-            limit = bbp_threshold(Network(p, p_star, a))
+            limit = threshold(Network(p, p_star, a))
             line = style.KIND_LINES[limit.kind]
             ax.axhline(limit.alpha, color=look["color"], linestyle=line, linewidth=0.8, zorder=1)
     ax.plot([], [], color=style.GREY, linewidth=0.8, label=r"$N = \infty$")
@@ -285,7 +285,7 @@ def time_panel(ax: Axes, phase: xr.Dataset, index: int) -> None:
                 label=layout.width_name(p),
             )  # fmt: skip
             if not models.special(dataset.config(phase)):
-                limit = bbp_threshold(Network(p, p_star, float(at.at_a)))
+                limit = threshold(Network(p, p_star, float(at.at_a)))
                 ax.axvline(limit.alpha, color=look["color"], linestyle=":", linewidth=0.9)
                 seen = True
     if seen:
@@ -312,7 +312,7 @@ def minima_panel(ax: Axes, phase: xr.Dataset, index: int) -> None:
         ax.axvline(unstable, color=style.colour(0), linestyle="--", linewidth=0.9, label="first saddles")
     ax.axhline(0, color=style.GREY, linewidth=0.6, zorder=1)
     if not models.special(dataset.config(phase)):
-        limit = bbp_threshold(Network(1, 1, float(at.at_a))).alpha
+        limit = threshold(Network(1, 1, float(at.at_a))).alpha
         words = r"$\alpha_\mathrm{BBP}$"
         ax.axvline(limit, color=style.GREY, linestyle=":", linewidth=0.9, label=words)
     ax.set_xlabel(r"$\alpha$")

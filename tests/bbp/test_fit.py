@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+import theory
 from bbp import fit
 from bbp.analysis.laws import SHAPES
 from bbp.experiments import models
@@ -13,7 +14,6 @@ from bbp.files import dataset
 from tests.bbp.conftest import _made_up
 from theory.checks import ParameterError
 from theory.exact.bulk import bulk_edge
-from theory.exact.outliers import outlier
 from theory.exact.transition import bbp_threshold
 from theory.model import Committee
 
@@ -56,7 +56,7 @@ def row(found, quantity, alpha=None):
 def test_laws_of_a_sweep_are_found_with_theory_s_limits(law):
     found = fit(scaled(law), of=["lowest", "overlap"])
     assert set(found.verdict.values) == {law}
-    here = outlier(Committee(1, 1, 0.5), 2.0)
+    here = theory.outliers(Committee(1, 1, 0.5), 2.0)[0]
     for alpha, limit, overlap in (
         (0.5, bulk_edge(Committee(1, 1, 0.5), 0.5).value, 0.0),
         (2.0, here.value, here.overlap),

@@ -14,15 +14,13 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import roots_genlaguerre
 
+import theory
 from sims import hessian
 from theory import (
     Committee,
     Inputs,
     Network,
-    bbp_threshold,
-    bulk_edge,
     density,
-    outlier,
     student_margins,
     z_of_g,
 )
@@ -115,23 +113,23 @@ def walk_units():
 
 
 def walk():
-    e, edge = Averages(CONTINUOUS), bulk_edge(CONTINUOUS, 6.0)
+    e, edge = Averages(CONTINUOUS), theory.edge(CONTINUOUS, 6.0)
     assert edge.kind == "sharp"
     t = -edge_resolvent(CONTINUOUS, 6.0)
     close(6.0 * e.w(t), 1)
     assert abs(slope(lambda g: float(z_of_g(CONTINUOUS, 6.0, g)), edge_resolvent(CONTINUOUS, 6.0))) < 1e-6
-    found = outlier(CONTINUOUS, 6.0)
+    found = theory.outliers(CONTINUOUS, 6.0)[0]
     out = -outlier_resolvent(CONTINUOUS, 6.0)
     close(6.0 * e.u(out), 1)
     close(found.value, 6.0 * e.s(outlier_resolvent(CONTINUOUS, 6.0)))
     assert out < t
-    threshold = bbp_threshold(CONTINUOUS)
+    threshold = theory.threshold(CONTINUOUS)
     both = brentq(lambda t: e.u(t) - e.w(t), 0.1, 0.999, xtol=1e-14)
     close([threshold.alpha, threshold.alpha], [1 / e.u(both), 1 / e.w(both)])
-    assert (threshold.kind, bbp_threshold(MODEL).kind) == ("continuous", "discontinuous")
+    assert (threshold.kind, theory.threshold(MODEL).kind) == ("continuous", "discontinuous")
     e = Averages(MODEL)
-    assert e.w(1) <= e.u(1) and bulk_edge(MODEL, 0.9 / e.w(1)).kind == "smooth"
-    assert bulk_edge(MODEL, 1.1 / e.w(1)).kind == "sharp"
+    assert e.w(1) <= e.u(1) and theory.edge(MODEL, 0.9 / e.w(1)).kind == "smooth"
+    assert theory.edge(MODEL, 1.1 / e.w(1)).kind == "sharp"
 
 
 def sign():
@@ -159,13 +157,13 @@ def mass():
 
 
 def outlier_values():
-    e, found = Averages(MODEL), outlier(MODEL, ALPHA)
+    e, found = Averages(MODEL), theory.outliers(MODEL, ALPHA)[0]
     close(found.value, 1 / outlier_resolvent(MODEL, ALPHA) + ALPHA * e.k(outlier_resolvent(MODEL, ALPHA)))
     close(found.value, ALPHA * e.s(outlier_resolvent(MODEL, ALPHA)))
 
 
 def overlap():
-    e, found = Averages(MODEL), outlier(MODEL, ALPHA)
+    e, found = Averages(MODEL), theory.outliers(MODEL, ALPHA)[0]
     t, g = -2 * outlier_resolvent(MODEL, ALPHA) / P, outlier_resolvent(MODEL, ALPHA)
     slopes = slope(e.s, g) / slope(lambda g: float(z_of_g(MODEL, ALPHA, g)), g)
     close(found.overlap, 1 / (1 - ALPHA * slopes), rtol=1e-6)
@@ -173,7 +171,7 @@ def overlap():
 
 
 def discontinuous():
-    e, value = Averages(MODEL), bbp_threshold(MODEL).alpha
+    e, value = Averages(MODEL), theory.threshold(MODEL).alpha
     close(value, 1 / e.u(1))
     close(value, P_STAR / 2 / e.mean(e.both(lambda c: 1 / (c * e.yhat + e.a))))
 
@@ -221,7 +219,7 @@ def student_signs():
 
 
 def any_weight():
-    g, z = outlier_resolvent(TWO, ALPHA), outlier(TWO, ALPHA).value
+    g, z = outlier_resolvent(TWO, ALPHA), theory.outliers(TWO, ALPHA)[0].value
     lam, y, weight = round_law(TWO)
     F = matrices(TWO, lam, y)
     resolved = np.linalg.solve(np.eye(2) - g * F, F)
@@ -238,7 +236,7 @@ def lehner():
         a = q - q @ np.linalg.solve(q + F, np.broadcast_to(q, F.shape))
         return np.linalg.eigvalsh(-q + ALPHA * np.einsum("n,nij->ij", weight, a))[0]
 
-    edge = bulk_edge(TWO, ALPHA)
+    edge = theory.edge(TWO, ALPHA)
     best = -np.eye(2) / edge_resolvent(TWO, ALPHA)
     close(lowest(best), edge.value)
     for away in (0.01 * best, -0.01 * best, [[0.2, 0.1], [0.1, -0.1]], [[0.0, 0.4], [0.4, 0.3]]):
@@ -247,7 +245,7 @@ def lehner():
 
 def residue():
     """One block of the determinant: x is the teacher's direction, Xi(z) = alpha S(g(z))."""
-    found, e = outlier(MODEL, ALPHA), Averages(MODEL)
+    found, e = theory.outliers(MODEL, ALPHA)[0], Averages(MODEL)
 
     def g_of(z):
         near = outlier_resolvent(MODEL, ALPHA)
@@ -324,7 +322,7 @@ def counted_minima():
 
 def sharp_edge():
     alpha, n = ALPHA, 1000
-    edge = bulk_edge(MODEL, alpha)
+    edge = theory.edge(MODEL, alpha)
     assert edge.kind == "sharp"
     bend = float(z_of_g(MODEL, alpha, edge_resolvent(MODEL, alpha), derivative=2))
     kappa = (P * n) ** (2 / 3) * (2 / abs(bend)) ** (1 / 3)

@@ -84,9 +84,9 @@ def test_docstrings_become_restructured_text(site, text, converted):
 
 
 def test_names_become_links(site):
-    assert ":py:obj:`theory.exact.bulk.bulk_edge <theory.exact.bulk.bulk_edge>`" in site[1].converted(
-        "See `theory.exact.bulk.bulk_edge`."
-    )
+    assert ":py:obj:`theory.exact.bulk.edge_resolvent <theory.exact.bulk.edge_resolvent>`" in site[
+        1
+    ].converted("See `theory.exact.bulk.edge_resolvent`.")
 
 
 def test_every_variable_is_on_the_page_of_files(site):

@@ -5,7 +5,7 @@ import math
 import mpmath as mp
 import numpy as np
 
-from theory.exact.bulk import bulk_edge
+import theory
 from theory.exact.density import density
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
@@ -44,7 +44,7 @@ def integrate(model, alpha, function, right=math.inf, tolerance=1e-13):
 
     function is vectorised, shape (..., n) out.
     """
-    edge = bulk_edge(model, alpha).value
+    edge = theory.edge(model, alpha).value
     far = min(right, 400 / model.a if math.isinf(model.p) else abs(edge) + 500 / (model.p * min(model.a, 1)))
 
     def side(sign):

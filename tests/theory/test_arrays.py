@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+import theory
 from theory import (
     Network,
     ParameterError,
@@ -17,8 +18,6 @@ from theory import (
     stieltjes,
     threshold_map,
 )
-from theory.exact.outliers import teacher_branch
-from theory.exact.transition import bbp_threshold
 from theory.finite.law import law
 from theory.finite.quenched import quenched
 from theory.finite.tracy_widom import tracy_widom_cdf, tracy_widom_sf
@@ -99,7 +98,7 @@ def test_floating_point_errors_may_raise():
     with np.errstate(all="raise"):
         for a in (1e-100, 0.5, 1e60):
             for p in (1, math.inf):
-                found = bbp_threshold(Network(p, 1, a))
+                found = theory.threshold(Network(p, 1, a))
                 outliers(Network(p, 1, a), 2 * found.alpha)
                 edge(Network(p, 1, a), 0.5 * found.alpha)
         density(MODEL, 0.5, [-3.0, 0.0, 1e-120, 1e50])
@@ -127,7 +126,7 @@ def test_density_next_to_alpha_one():
 def test_overlaps_and_tails_at_their_ends():
     for a in np.linspace(0.05, 1.1, 40):
         model = Network(1, 1, float(a))
-        branch = teacher_branch(model, bbp_threshold(model).alpha * (1 + 1e-15 * np.arange(-8, 9)))
+        branch = theory.spectrum(model, theory.threshold(model).alpha * (1 + 1e-15 * np.arange(-8, 9)))
         assert np.nanmin(branch.overlap, initial=0.0) >= 0
     # 1 - F1(s) = Tr of Ai((x + y)/2 + s) to first order: 3.2e-90 at 45 (Airy asymptotics)
     assert tracy_widom_sf(45.0) == pytest.approx(3.2e-90, rel=0.01)

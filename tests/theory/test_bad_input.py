@@ -8,34 +8,31 @@ import math
 import numpy as np
 import pytest
 
+import theory
 from theory import (
     Committee,
     alpha_zero,
     alpha_zero_map,
     atom,
-    bbp_threshold,
-    bulk_edge,
     critical_normalisation,
     critical_width,
     edge_gap,
     moment,
-    outlier,
     riemannian_shift,
     stieltjes,
     student_margins,
-    teacher_branch,
     threshold_map,
     z_of_g,
 )
 from theory.checks import ParameterError, count, finite, positive, shown, width, widths
-from theory.exact.committee import chi_square_law
 from theory.exact.density import density
 from theory.finite import law, quenched
 from theory.finite import threshold as threshold_at
 from theory.finite.edge import alpha_bbp_typical, finite_edge, label_variance, pole_probability, typical_edge
 from theory.general.any_weight import general_spectrum
 from theory.general.dyson import Dyson
-from theory.general.nodes import given_law
+from theory.general.isotropic import given_law
+from theory.general.quadrature import chi_square_law
 from theory.general.spectral_methods import (
     Preprocessing,
     optimal,
@@ -71,12 +68,12 @@ def refused(call, *arguments, name=None, **keywords):
 
 
 OF_A_MODEL = {
-    "bbp_threshold": lambda m: bbp_threshold(m),
-    "bulk_edge": lambda m: bulk_edge(m, 1.0),
+    "threshold": lambda m: theory.threshold(m),
+    "edge": lambda m: theory.edge(m, 1.0),
     "z_of_g": lambda m: z_of_g(m, 1.0, -0.5),
     "riemannian_shift": lambda m: riemannian_shift(m, 1.0),
-    "outlier": lambda m: outlier(m, 1.0),
-    "teacher_branch": lambda m: teacher_branch(m, 1.0),
+    "outliers": lambda m: theory.outliers(m, 1.0),
+    "spectrum": lambda m: theory.spectrum(m, 1.0),
     "edge_gap": lambda m: edge_gap(m, 1.0),
     "student_margins": lambda m: student_margins(m, 1.0),
     "alpha_zero": lambda m: alpha_zero(m),
@@ -99,11 +96,11 @@ def test_model(function):
 
 
 OF_ALPHA = {
-    "bulk_edge": lambda a: bulk_edge(MODEL, a),
+    "edge": lambda a: theory.edge(MODEL, a),
     "z_of_g": lambda a: z_of_g(MODEL, a, -0.5),
     "riemannian_shift": lambda a: riemannian_shift(MODEL, a),
-    "outlier": lambda a: outlier(MODEL, a),
-    "teacher_branch": lambda a: teacher_branch(MODEL, a),
+    "outliers": lambda a: theory.outliers(MODEL, a),
+    "spectrum": lambda a: theory.spectrum(MODEL, a),
     "edge_gap": lambda a: edge_gap(MODEL, a),
     "student_margins": lambda a: student_margins(MODEL, a),
     "density": lambda a: density(MODEL, a, 0.5),
@@ -114,7 +111,7 @@ OF_ALPHA = {
     "finite_edge": lambda a: finite_edge(MODEL, a, 100),
 }
 ONE_ALPHA = {
-    **{name: OF_ALPHA[name] for name in ("outlier", "student_margins", "finite_edge")},
+    **{name: OF_ALPHA[name] for name in ("outliers", "student_margins", "finite_edge")},
     "spectral_edge": lambda a: spectral_edge(subset(), a),
     "spectral_outlier": lambda a: spectral_outlier(subset(), a),
     "optimal_at": lambda a: optimal_at(a),
@@ -144,9 +141,9 @@ def test_one_alpha():
 
 def test_largest_alpha_works():
     """Far above the threshold the outlier is alpha E[y f] with overlap 1: here E[y f] within the width of the weights."""
-    found = outlier(Committee(1, 1, 1.0), 1e100)
+    found = theory.outliers(Committee(1, 1, 1.0), 1e100)[0]
     assert found.overlap == pytest.approx(1, abs=1e-12) and np.isfinite(found.value)
-    assert outlier(Committee(1, 1, 1.0), 1e99).value == pytest.approx(found.value / 10, rel=1e-9)
+    assert theory.outliers(Committee(1, 1, 1.0), 1e99)[0].value == pytest.approx(found.value / 10, rel=1e-9)
 
 
 @pytest.mark.parametrize("function", [trimmed, subset])
@@ -172,11 +169,14 @@ def test_committee(arguments):
 @pytest.mark.parametrize("p", [1, 2, 7, math.inf])
 def test_extreme_normalisations_work(p, a):
     model = Committee(p, 2, a)
-    found = bbp_threshold(model)
+    found = theory.threshold(model)
     assert np.isfinite(found.alpha) and found.kind == (
         "discontinuous" if a > 1 or p == math.inf else "continuous"
     )
-    assert outlier(model, 0.9 * found.alpha) is None and 0 < outlier(model, 2 * found.alpha).overlap <= 1
+    assert (
+        theory.outliers(model, 0.9 * found.alpha) == ()
+        and 0 < theory.outliers(model, 2 * found.alpha)[0].overlap <= 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -311,9 +311,11 @@ def test_large_python_integers_are_numbers():
 @pytest.mark.parametrize("p_star", [1, 10**40])
 def test_extreme_widths_work(p, p_star):
     model = Committee(p, p_star, 1.0)
-    found = bbp_threshold(model)
-    assert found.alpha >= p_star / 2 and 0 < outlier(model, 2 * found.alpha).overlap < 1
-    assert np.isfinite(bulk_edge(model, found.alpha).value) and np.isfinite(critical_normalisation(p, p_star))
+    found = theory.threshold(model)
+    assert found.alpha >= p_star / 2 and 0 < theory.outliers(model, 2 * found.alpha)[0].overlap < 1
+    assert np.isfinite(theory.edge(model, found.alpha).value) and np.isfinite(
+        critical_normalisation(p, p_star)
+    )
 
 
 def test_largest_dimension_works():

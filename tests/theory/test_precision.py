@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import theory
 from theory.exact.averages import Widths, average, kernel_k, kernel_u, kernel_v, kernel_w
-from theory.exact.outliers import edge_gap, teacher_branch
-from theory.exact.transition import bbp_threshold, threshold_map
+from theory.exact.outliers import edge_gap
+from theory.exact.transition import threshold_map
 from theory.model import Committee
 
 TABLE = json.loads((Path(__file__).parents[2] / "data" / "theory_oracle.json").read_text())["models"]
@@ -47,12 +48,12 @@ def test_table_is_wide_enough():
 @pytest.mark.parametrize("row", TABLE, ids=lambda r: f"{r['p']}-{r['p_star']}-{r['a']:.6g}")
 def test_model(row):
     model = committee(row)
-    found = bbp_threshold(model)
+    found = theory.threshold(model)
     assert found.kind == row["kind"]
     assert found.alpha == pytest.approx(float(row["alpha"]), rel=1e-12, abs=0)
     assert found.jump == pytest.approx(float(row["jump"]), rel=1e-10, abs=0)
     points = row["points"]
-    branch = teacher_branch(model, [p["alpha"] for p in points])
+    branch = theory.spectrum(model, [p["alpha"] for p in points])
     gaps = edge_gap(model, [p["alpha"] for p in points])
     for i, point in enumerate(points):
         assert (branch.kind[i] == "sharp") == (point["edge_kind"] == "sharp")

@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from theory.answers import Edge
 from theory.checks import NotConverged, ParameterError, broadcast, count, finite, numpy_defaults, one, ratio
+from theory.exact import quadratic
 from theory.exact.averages import (
     Kernel,
     Widths,
@@ -45,7 +45,6 @@ from theory.exact.averages import (
     kernel_w,
     kernel_w_slope,
 )
-from theory.exact.committee import quadratic
 from theory.model.network import Network
 
 Array = Any
@@ -298,11 +297,8 @@ def _by_size(models: Widths, narrow: Callable[[Array], Array], wide: Callable[[A
 
 
 @numpy_defaults
-def bulk_edge(model: Network, alpha: float) -> Edge:
-    """Left edge of the bulk at alpha = M/N: sharp or smooth.
-
-    Holds for every alpha > 0. For alpha <= 1 the edge is negative; the atom of mass 1 - alpha at 0 is not part of it. Many
-    alpha: `edges`.
+def edge_resolvent(model: Network, alpha: float) -> float:
+    """Resolvent trace g at the left edge: -p/2 (-1 for p = inf) where it is smooth, above it where sharp.
 
     Parameters
     ----------
@@ -313,47 +309,25 @@ def bulk_edge(model: Network, alpha: float) -> Edge:
 
     Returns
     -------
-    Edge
-        In units of the Hessian, of (p/2) H for p = inf.
+    float
+        In inverse units of the edge.
 
     Raises
     ------
     ParameterError
         On any other model, and unless alpha is positive and finite.
 
-    >>> edge = bulk_edge(Network(1, 1, 1.0), 1.5)
-    >>> edge.kind, round(edge.value, 6)
-    ('sharp', -1.857321)
-    """
-    value, kind, _ = _edge(quadratic(model), one("alpha", ratio("alpha", alpha)))
-    return Edge(value, kind)
-
-
-@numpy_defaults
-def edge_resolvent(model: Network, alpha: float) -> float:
-    """Resolvent trace g at the left edge: -p/2 (-1 for p = inf) where it is smooth, above it where sharp.
-
-    Parameters
-    ----------
-    model, alpha
-        As in `bulk_edge`.
-
-    Returns
-    -------
-    float
-        In inverse units of the edge.
-
     >>> edge_resolvent(Network(1, 1, 2.0), 1.0)
     -0.5
     """
-    return _edge(quadratic(model), one("alpha", ratio("alpha", alpha)))[2]
+    return edge_at(quadratic(model), one("alpha", ratio("alpha", alpha)))[1]
 
 
 @lru_cache(maxsize=256)
-def _edge(model: Network, alpha: float) -> tuple[float, str, float]:
-    """One edge, remembered: density, outlier and their callers ask for the same one."""
-    value, kind, g = edges(model, np.array([alpha]))
-    return float(value[0]), str(kind[0]), float(g[0])
+def edge_at(model: Network, alpha: float) -> tuple[float, float]:
+    """Value and resolvent trace of one edge, remembered: the density asks for the same one again and again."""
+    value, _, g = edges(model, alpha)
+    return float(value), float(g)
 
 
 @numpy_defaults

@@ -40,8 +40,8 @@ from theory.checks import (
     shown,
     upper_half_plane,
 )
-from theory.exact.bulk import bulk_edge, edges
-from theory.exact.committee import committee, finite_committee
+from theory.exact import committee, finite_committee
+from theory.exact.bulk import edge_at, edges
 from theory.exact.resolvent import SKELETON, solve, solve_near, solve_sorted, trace
 from theory.exact.weight_law import (
     DIGITS,
@@ -389,7 +389,7 @@ def _edges(law: WeightLaw, alpha: Real) -> tuple[Real, Real]:
     """Left and right end of the support at each alpha (n,), in units of (p/2) H; the right one is inf unless p = inf."""
     values, back = np.unique(alpha, return_inverse=True)
     if values.size == 1:  # a single edge is remembered
-        left = np.array([bulk_edge(law.model, float(values[0])).value])
+        left = np.array([edge_at(law.model, float(values[0]))[0]])
     else:
         left = edges(law.model, values)[0]
     left = left * _scale(law.model)
@@ -520,7 +520,7 @@ def level_overlap(model: Network, alpha: float, n: int, k: ArrayLike) -> Any:
     wanted = np.asarray(k)
     if wanted.dtype.kind not in "iu" or np.any(wanted < 1):
         raise ParameterError(f"k must be a positive integer, or an array of them, got {k!r}")
-    edge, order = bulk_edge(model, one("alpha", ratio("alpha", alpha))).value, int(model.p) * n
+    edge, order = edge_at(model, one("alpha", ratio("alpha", alpha)))[0], int(model.p) * n
     s, width = np.linspace(0, 1, _FINE), 1e-3 * abs(edge)
     while True:
         # rho ~ (lambda - edge)^(1/2): even steps in the root

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from theory.answers import Outlier, Spectrum
+from theory.answers import Spectrum
 from theory.checks import numpy_defaults, one, ratio
 from theory.exact.averages import (
     Kernel,
@@ -53,10 +53,8 @@ _GAUSS = 12  # nodes, on a short interval
 
 
 @numpy_defaults
-def outlier(model: Network, alpha: float) -> Outlier | None:
-    """The teacher outlier at one alpha, p p_star eigenvalues in one place, or None where all of the spectrum is the bulk.
-
-    Arrays of alpha: `teacher_branch`.
+def outlier_resolvent(model: Network, alpha: float) -> float:
+    """Resolvent trace g at the teacher outlier, NaN where there is none.
 
     Parameters
     ----------
@@ -67,38 +65,12 @@ def outlier(model: Network, alpha: float) -> Outlier | None:
 
     Returns
     -------
-    Outlier or None
-        In units of the Hessian, of (p/2) H for p = inf.
+    float
 
     Raises
     ------
     ParameterError
-        On any other model, and unless alpha is one positive and finite number.
-
-    >>> found = outlier(Network(1, 1, 1.0), 3.0)
-    >>> round(found.value, 6), round(found.overlap, 6), found.multiplicity
-    (-1.512028, 0.283811, 1)
-    >>> outlier(Network(1, 1, 1.0), 1.0) is None
-    True
-    """
-    found = teacher_branch(model, one("alpha", ratio("alpha", alpha)))
-    if np.isnan(found.outlier):
-        return None
-    return Outlier(float(found.outlier), float(found.overlap), multiplicity=model.degeneracy)
-
-
-@numpy_defaults
-def outlier_resolvent(model: Network, alpha: float) -> float:
-    """Resolvent trace g at the teacher outlier, NaN where there is none.
-
-    Parameters
-    ----------
-    model, alpha
-        As in `outlier`.
-
-    Returns
-    -------
-    float
+        On any other model, and unless alpha is one positive number.
 
     >>> round(outlier_resolvent(Network(1, 1, 1.0), 3.0), 6)
     -0.289455
@@ -109,7 +81,7 @@ def outlier_resolvent(model: Network, alpha: float) -> float:
 
 
 @numpy_defaults
-def teacher_branch(model: Network, alpha: ArrayLike) -> Spectrum:
+def exact_spectrum(model: Network, alpha: ArrayLike) -> Spectrum:
     """Edge, outlier and overlap at every alpha.
 
     Parameters
@@ -129,7 +101,7 @@ def teacher_branch(model: Network, alpha: ArrayLike) -> Spectrum:
     ParameterError
         On any other model, and unless alpha is positive and finite.
 
-    >>> teacher_branch(Network(1, 1, 1.0), [1.0, 2.0, 3.0]).overlap.round(4)
+    >>> exact_spectrum(Network(1, 1, 1.0), [1.0, 2.0, 3.0]).overlap.round(4)
     array([   nan, 0.1495, 0.2838])
     """
     models, alphas, shape = problems(model, alpha)

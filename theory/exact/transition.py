@@ -57,8 +57,6 @@ from theory.exact.averages import (
     kernel_w_slope,
 )
 from theory.exact.bulk import at_end, newton, split, threshold_root
-from theory.exact.committee import quadratic
-from theory.model.network import Network
 
 Array = Any
 
@@ -70,33 +68,6 @@ _SMALL = 0.03  # below this (U - W)/U is computed again in extended precision
 _GRID = np.concatenate([[0.0], np.geomspace(0.01, 30.0, 40)])
 _STRIDE = 8  # nodes of the grid looked at before the models that are done drop out
 _BISECTIONS = 45  # of the distance of two nodes: to rounding
-
-
-@numpy_defaults
-def bbp_threshold(model: Network) -> Threshold:
-    """alpha_BBP of a model, whether the transition is continuous or discontinuous, and the jump of the overlap.
-
-    Parameters
-    ----------
-    model : Network
-        A quadratic committee, with any noise before the teacher's square.
-
-    Returns
-    -------
-    Threshold
-
-    Raises
-    ------
-    ParameterError
-        For any other model.
-
-    >>> found = bbp_threshold(Network(1, 1, 1.0))
-    >>> found.kind, round(found.alpha, 6), round(found.jump, 6)
-    ('continuous', 1.134854, 0.0)
-    """
-    model = quadratic(model)
-    found = transition(models_of(model.p, model.p_star, model.a, model.noise)[0])
-    return Threshold(float(found.alpha[0]), str(found.kind[0]), float(found.jump[0]))
 
 
 @numpy_defaults

@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainccinv, gammaincinv, gammaln
 
-from theory.exact.committee import committee_weights
+from theory.exact import committee_weights
 from theory.finite import many_labels
 from theory.finite.bulk import Labels, edge_of, label_excess
 from theory.model.network import Network

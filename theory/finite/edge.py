@@ -72,11 +72,12 @@ from scipy.special import gammaincc
 
 from theory.answers import Printed
 from theory.checks import NotConverged, ParameterError, count, finite, numpy_defaults, one, positive, ratio
+from theory.exact import finite_committee
 from theory.exact.averages import Widths, average, continued, kernel_k, kernel_u
-from theory.exact.bulk import bulk_edge, edge_resolvent, unit, z_of_g
-from theory.exact.committee import chi_square_law, finite_committee
-from theory.exact.transition import bbp_threshold
+from theory.exact.bulk import edge_resolvent, unit, z_of_g
 from theory.finite.tracy_widom import MEAN, VARIANCE, tracy_widom_scale
+from theory.general.quadrature import chi_square_law
+from theory.general.spectrum import solve, threshold
 from theory.model.network import Network
 
 Array = NDArray[np.floating[Any]]
@@ -140,7 +141,7 @@ def finite_edge(model: Network, alpha: float, n: int) -> FiniteEdge:
     ('sharp', -2.0758, 0.1327)
     """
     model, n, alpha = finite_committee(model), count("n", n), one("alpha", ratio("alpha", alpha))
-    edge = bulk_edge(model, alpha)
+    edge = solve(model, alpha).bulk
     # M = alpha n independent terms, each over n
     label_std = math.sqrt(alpha / n * label_variance(model, edge_resolvent(model, alpha)))
     if edge.kind == "smooth":
@@ -218,7 +219,7 @@ def critical_amplitude(model: Network) -> float:
     0.51
     """
     model = finite_committee(model)
-    p, d, found = int(model.p), int(model.degeneracy), bbp_threshold(model)
+    p, d, found = int(model.p), int(model.degeneracy), threshold(model)
     if found.kind != "continuous":
         raise ParameterError(
             f"the transition must be continuous for a law at a sharp edge, got a {found.kind} one"
@@ -304,7 +305,7 @@ def alpha_bbp_typical(model: Network, n: ArrayLike) -> Any:
         values = np.asarray(n)
         return np.reshape([alpha_bbp_typical(model, v) for v in values.ravel()], values.shape)
     size, walk = count("n", n, 10), _walk(model)
-    centre = bbp_threshold(model).alpha
+    centre = threshold(model).alpha
 
     def margin(alpha: float) -> float:
         return float(np.mean(walk.ends(alpha, size)[1]))

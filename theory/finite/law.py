@@ -29,15 +29,14 @@ from scipy.special import gammaincc
 
 from theory.answers import Printed
 from theory.checks import NotConverged, ParameterError, count, numpy_defaults, one, ratio, shown
-from theory.exact.bulk import bulk_edge
-from theory.exact.committee import finite_committee
+from theory.exact import finite_committee
 from theory.exact.density import bulk_resolvent
-from theory.exact.outliers import outlier
 from theory.exact.weight_law import signal_law
 from theory.finite.bulk import controlled_mean
 from theory.finite.draw import EXTREMES, stored
 from theory.finite.quenched import checked_labels, orthonormal
 from theory.finite.small_matrix import SmallPairs, small_pairs
+from theory.general.spectrum import solve
 from theory.model.network import Network
 
 Array = NDArray[np.float64]
@@ -363,7 +362,7 @@ def signal_measure(model: Network, alpha: float) -> tuple[Array, Array]:
 
     Those at 0, below alpha = 1, come last: whatever their place, it is not asked for.
     """
-    edge, zeros = bulk_edge(model, alpha).value, max(0.0, 1 - alpha)
+    edge, zeros = solve(model, alpha).edge, max(0.0, 1 - alpha)
     reach = abs(edge) + 1e-3
     if zeros > 0 and edge < 0:  # the levels on either side of 0
         # Nodes crowd towards the atom at 0 ...
@@ -386,9 +385,9 @@ def signal_measure(model: Network, alpha: float) -> tuple[Array, Array]:
             [[0.0], np.cumsum(steps * (density + np.concatenate([[0.0], density[:-1]])) / 2)]
         )
 
-    levels, shares, found = running(np.where(inside, t.imag, 0)), running(signal), outlier(model, alpha)
+    levels, shares, found = running(np.where(inside, t.imag, 0)), running(signal), solve(model, alpha).pulled
     # An outlier takes q2 of each signal direction out of the bulk.
-    mass = 1 - (found.overlap if found else 0.0)
+    mass = 1 - (found[0].overlap if found else 0.0)
     levels *= min(1.0, (1 - zeros) / levels[-1])  # what trapezoids have too much
     shares *= min(1.0, mass / shares[-1])
     if zeros:

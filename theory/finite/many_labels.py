@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc, gammainccinv, gammaln
 
-from theory.exact.committee import committee_labels
-from theory.exact.transition import bbp_threshold
+from theory.exact import committee_labels
 from theory.finite.edge import pole_probability
+from theory.general.spectrum import threshold
 from theory.model.network import Network
 
 Array = NDArray[np.float64]
@@ -125,7 +125,7 @@ def standing(model: Network, m: int, n: int, chosen: range, seed: int) -> tuple[
     """Labels of the draws `chosen` of m samples in dimension n: preactivations (q, k, p + p_star) of orthogonal students and
     teacher, how many labels each stands for (q, k), nodes (3, k') with yhat, y and weight of the mean of the others, k' = 0
     where there are none, and how many labels are not extreme in the mean."""
-    octave = max(1, math.ceil(math.log2(m / (bbp_threshold(model).alpha * n))))
+    octave = max(1, math.ceil(math.log2(m / (threshold(model).alpha * n))))
     tail, p = _tail(model, n, octave), int(model.p)
     draws = [tail.labels(np.random.default_rng([seed, number, 4, octave]), m) for number in chosen]
     most = max(len(weight) for _, weight in draws)
@@ -141,7 +141,7 @@ def standing(model: Network, m: int, n: int, chosen: range, seed: int) -> tuple[
 
 @lru_cache(maxsize=16)
 def _tail(model: Network, n: int, octave: int) -> LabelTail:
-    return LabelTail(model, bbp_threshold(model).alpha * n * 2.0**octave, EXTREMES * 2**octave, REST)
+    return LabelTail(model, threshold(model).alpha * n * 2.0**octave, EXTREMES * 2**octave, REST)
 
 
 def _chi_square(k: int, ends: Array) -> tuple[Array, Array]:

@@ -38,7 +38,7 @@ from scipy.linalg import solve_triangular
 
 from theory.answers import Printed
 from theory.checks import ParameterError, count, finite, numpy_defaults
-from theory.exact.committee import committee_weights, finite_committee
+from theory.exact import committee_weights, finite_committee
 from theory.finite.tracy_widom import tracy_widom_scale
 from theory.general.dyson import Dyson, DysonEdge
 from theory.general.spikes import SpikeBlock

@@ -28,9 +28,9 @@ from theory.checks import (
     positive,
     shown,
 )
-from theory.exact.committee import finite_committee
-from theory.exact.transition import bbp_threshold
+from theory.exact import finite_committee
 from theory.finite.law import doubt, law
+from theory.general.spectrum import threshold as at_infinity
 from theory.model.network import Network
 
 YES_OR_NO = ("informative", "among", "first")
@@ -84,7 +84,7 @@ def threshold(model: Network, n: ArrayLike, *, draws: int = 100, seed: int = 0) 
         raise ParameterError(f"n must be a number or an array, got {shown(n)}") from None
     if not sizes.size:
         raise ParameterError(f"n must be a number or an array of at least one, got {shown(n)}")
-    each, kind = [], bbp_threshold(model).kind
+    each, kind = [], at_infinity(model).kind
     for size in [_size(v) for v in (sizes.ravel() if sizes.ndim else [n])]:
         found = answer(model, n=size, share=0.5, of="informative", draws=draws, seed=seed)
         each.append((found.alpha, found.error, found.doubt or "", kind, math.nan))
@@ -221,7 +221,7 @@ def answer(
             return -wanted  # too few labels for an edge: nothing to see
 
     if alpha is None:
-        size, centre = count("n", n), bbp_threshold(model).alpha
+        size, centre = count("n", n), at_infinity(model).alpha
 
         def at(x: float) -> float:
             return missing(math.exp(x), size)

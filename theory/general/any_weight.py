@@ -12,7 +12,7 @@ infimum of the weight, which n points approach only like 1 / log n: it is found 
 (`theory.general.infimum`), and an edge that points alone call sharp is one only if every weight allows
 it. For p > 1 a smooth edge needs G = g I, which a given infimum asserts, or the answer is "unresolved". The committee and
 other networks, spectral methods and one-dimensional laws have faster and exact routes in `theory.general.spectrum`,
-`theory.general.spectral_methods`, `theory.general.nodes`.
+`theory.general.spectral_methods`, `theory.general.isotropic.given_law`.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from theory.answers import Found, scattered, without_edge
 from theory.checks import NotConverged, ParameterError, count, finite, function, one, positive
-from theory.general.clouds import SOBOL_DIMENSIONS, Cloud, normals, sobol
+from theory.general.clouds import Cloud
 from theory.general.infimum import plane_infimum, searched_infimum, smallest_eigenvalues
 from theory.general.isotropic import Block
-from theory.general.points import UNBOUNDED, CloudProblem
-from theory.general.results import Found, scattered, without_edge
+from theory.general.nodes import UNBOUNDED
+from theory.general.points import CloudProblem
+from theory.general.quadrature import SOBOL_DIMENSIONS, normals, sobol
 from theory.general.support import Extreme, Support
 
 Array = NDArray[np.float64]

@@ -19,16 +19,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from theory.checks import ParameterError
-from theory.exact.committee import chi_square_law
 from theory.general.extremes import bottom_place, equal_students
 from theory.general.isotropic import Block
+from theory.general.quadrature import SOBOL_DIMENSIONS, chi_square_law, normals, sobol
 from theory.general.state import symmetric
 from theory.model.network import Network
 
-SOBOL_DIMENSIONS = 21_201  # that scipy.stats.qmc.Sobol has
 Array = NDArray[Any]
 
 _RADIUS = 0.1  # of the sinh map in the students, see `theory.general.laws`
@@ -223,40 +221,6 @@ def sobol_cloud(model: Network, repeat: int, level: int) -> Cloud:
         xi[:, 0] if model.output_noise else None,
         probability,
     )
-
-
-def sobol(dimensions: int, rng: np.random.Generator, level: int) -> Array:
-    """Scrambled Sobol points of the unit cube.
-
-    Parameters
-    ----------
-    dimensions, level : int
-        Of the cube, at most SOBOL_DIMENSIONS; log2 of the number of points.
-    rng : numpy.random.Generator
-        Scrambles them.
-
-    Returns
-    -------
-    array (2^level, dimensions)
-    """
-    from scipy.stats.qmc import Sobol  # late: takes as long as all other imports
-
-    return Sobol(dimensions, rng=rng).random_base2(level)
-
-
-def normals(uniform: Array) -> Array:
-    """Points of the unit cube as ones of independent normals.
-
-    Parameters
-    ----------
-    uniform : array
-        In [0, 1], any shape.
-
-    Returns
-    -------
-    array of that shape
-    """
-    return np.asarray(ndtri(np.clip(uniform, 2.0**-40, 1 - 2.0**-40)))
 
 
 def fit(model: Network) -> None:

@@ -28,12 +28,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from theory.answers import Found
 from theory.checks import ParameterError, count, finite, numpy_defaults, one, positive, ratio
 from theory.exact.density import density as committee_density
 from theory.exact.weight_law import DIGITS
 from theory.general.clouds import Cloud, dimensions, fit, product_cloud, sobol_cloud
 from theory.general.laws import isotropic, weight_nodes
-from theory.general.results import Found
 from theory.general.spectrum import solve
 from theory.general.state import symmetric
 from theory.model.network import Network, network

@@ -34,9 +34,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from theory.checks import NotConverged, ParameterError, finite, one, positive
-from theory.general.isotropic import Isotropic
+from theory.general.isotropic import Isotropic, NodeLaw
 from theory.general.levels import Levelled, Levels
-from theory.general.nodes import NodeLaw
 from theory.general.state import State, newton_step, symmetric
 
 Array = NDArray[np.floating[Any]]

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from theory.checks import numpy_defaults, ratio
-from theory.general.clouds import normals, sobol
+from theory.general.quadrature import normals, sobol
 from theory.model.activations import shifted, weighed
 from theory.model.network import Network, network
 

@@ -32,11 +32,10 @@ from numpy.typing import NDArray
 
 from theory.exact.averages import Widths, average, kernel_k, kernel_u, kernel_v, kernel_w
 from theory.exact.bulk import at_outlier, unit
-from theory.exact.committee import chi_square_law
 from theory.general.extremes import convex, rare_infimum
 from theory.general.infimum import Infimum, plane_infimum, valley
-from theory.general.isotropic import Averages, Block
-from theory.general.nodes import NodeLaw, panels
+from theory.general.isotropic import Averages, Block, NodeLaw
+from theory.general.quadrature import chi_square_law, panels
 from theory.model.activations import Activation
 from theory.model.network import Network
 

@@ -21,7 +21,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.answers import Edge, Outlier, Threshold
+from theory.answers import (
+    Edge,
+    Found,
+    Outlier,
+    Threshold,
+    changed,
+    changed_threshold,
+    mean_error,
+    scattered,
+    without_edge,
+    zero_of,
+)
 from theory.checks import NotConverged
 from theory.general.clouds import (
     Cloud,
@@ -35,15 +46,7 @@ from theory.general.clouds import (
 from theory.general.dyson import Dyson, DysonEdge, State
 from theory.general.extremes import bottom, support
 from theory.general.levels import Levels
-from theory.general.results import (
-    Found,
-    changed,
-    changed_threshold,
-    mean_error,
-    scattered,
-    without_edge,
-    zero_of,
-)
+from theory.general.nodes import UNBOUNDED
 from theory.general.spikes import SpikeBlock, outlier_of, overlap_at
 from theory.general.support import Support, edge_of
 from theory.model.network import Network
@@ -68,7 +71,6 @@ _SECANTS = 12  # steps, at the most
 _NEAR = 1e-6  # relative distance left of the edge of the mean Hessian at which a covariance's pull is taken
 _ROUGHLY, _NEARLY = 0.15, 0.03  # distances in Q at which smooth edges are verified: in the scan, at the root
 _AHEAD = 1e-3  # steps in log alpha of the tangent: what three points leave is 1e-6
-UNBOUNDED = "no left edge: the weight is unbounded below"
 
 
 class CloudProblem:

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from theory.answers import Edge, Outlier, Threshold
 from theory.checks import ParameterError, count, finite, function, numpy_defaults, one, positive, ratio, shown
-from theory.exact.committee import chi_square_law
-from theory.general.isotropic import Isotropic
-from theory.general.nodes import given_law
+from theory.general.isotropic import Isotropic, given_law
+from theory.general.quadrature import chi_square_law
 
 Array = NDArray[np.float64]
 

@@ -26,72 +26,45 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from theory.answers import Edge, Outlier, Spectrum, Threshold
+from theory.answers import Edge, Found, Outlier, Spectrum, Threshold
 from theory.checks import NotConverged, ParameterError, choice, numpy_defaults, one, ratio, shown
-from theory.exact.bulk import bulk_edge
-from theory.exact.outliers import outlier, teacher_branch
-from theory.exact.transition import alpha_zero_map, bbp_threshold
+from theory.exact.outliers import exact_spectrum
+from theory.exact.transition import alpha_zero_map, threshold_map
 from theory.general.first_order import carried_by_gradient
 from theory.general.isotropic import Isotropic
-from theory.general.laws import (
-    QuadraticLaw,
-    across,
-    infimum_of,
-    isotropic,
-    node_law,
-    panel_law,
-    typical_infimum,
-)
-from theory.general.points import UNBOUNDED, point_spectrum, point_threshold
-from theory.general.results import Found, changed, changed_threshold, without_edge
+from theory.general.laws import QuadraticLaw, infimum_of, isotropic, typical_infimum
+from theory.general.nodes import first_threshold, found_at, node_spectrum, node_threshold, typical_threshold
+from theory.general.points import point_spectrum, point_threshold
 from theory.model.network import Network, network
 
 Array = NDArray[Any]
-STEPS = 0.11, 0.08, 0.057, 0.04  # of the product rules, tried in turn
-_STEADY = 2e-12  # relative change from one step to the next at which refinement ends
-_ENOUGH = 1e-9  # with which product rules are content
-_PANELS = (1e-8, 120_000), (1e-10, 300_000), (1e-12, 700_000)  # tolerances and most nodes, in turn
-_NEARER = 8  # times that d is lowered, each time by a factor of 30
-Solve = Callable[[Isotropic], tuple[Any, float | None]]
 _FIRST_ORDER = "the first-order part carries the signal already, at every alpha"
-_ALONG = "p = inf: with a loss that is not convex the sum of the students, which is left out, may lie lowest"
 
 
 def _exact(model: Network, alpha: float) -> Found:
     """By `theory.exact`; with a covariance `Isotropic` on the same averages."""
     if model.covariance is not None:
-        return _of(Isotropic(QuadraticLaw(model), model.levels()), alpha, "exact")[0]
-    pulled = outlier(model, alpha)
-    return Found(bulk_edge(model, alpha), () if pulled is None else (pulled,))
+        return found_at(Isotropic(QuadraticLaw(model), model.levels()), alpha, "exact")[0]
+    here = exact_spectrum(model, alpha)
+    low = Outlier(float(here.outlier), float(here.overlap), multiplicity=model.degeneracy)
+    return Found(Edge(float(here.edge), str(here.kind)), () if math.isnan(low.value) else (low,))
 
 
 def _exact_threshold(model: Network) -> Threshold:
     if model.covariance is not None:
-        return _first(Isotropic(QuadraticLaw(model), model.levels()), "exact")[0]
-    found = bbp_threshold(model)
-    zero = alpha_zero_map(model.p, model.p_star, model.a, noise=model.noise, thresholds=found)
-    return replace(found, alpha_0=float(zero))
+        return first_threshold(Isotropic(QuadraticLaw(model), model.levels()), "exact")[0]
+    widths = model.p, model.p_star, model.a
+    found = threshold_map(*widths, model.noise)
+    zero = alpha_zero_map(*widths, noise=model.noise, thresholds=found)
+    return Threshold(float(found.alpha), str(found.kind), float(found.jump), alpha_0=float(zero))
 
 
-def _nodes(model: Network, alpha: float) -> Found:
-    """G a multiple of the identity: `Isotropic` on nodes, steps are halved until nothing moves."""
-    if not math.isfinite(infimum_of(model).value):
-        return without_edge("nodes", UNBOUNDED)
-    if not across(model):
-        return without_edge("nodes", _ALONG, "unresolved")
-    return _refined(model, lambda law: _of(law, alpha, "nodes"), changed)
-
-
-def _nodes_threshold(model: Network) -> Threshold:
-    if not math.isfinite(infimum_of(model).value):
-        return Threshold(math.nan, "no edge", math.nan, route="nodes", reason=UNBOUNDED)
-    if not across(model):
-        return Threshold(math.nan, "unresolved", math.nan, route="nodes", reason=_ALONG)
-    return typical_threshold(model, rare=True)
-
-
-_SPECTRUM = {"exact": _exact, "nodes": _nodes, "points": point_spectrum}
-_THRESHOLD = {"exact": _exact_threshold, "nodes": _nodes_threshold, "points": point_threshold}
+# Every route: the answers at one alpha, and the threshold.
+_ROUTES: dict[str, tuple[Callable[[Network, float], Found], Callable[[Network], Threshold]]] = {
+    "exact": (_exact, _exact_threshold),
+    "nodes": (node_spectrum, node_threshold),
+    "points": (point_spectrum, point_threshold),
+}
 
 
 def route(model: Network) -> str:
@@ -140,7 +113,7 @@ def edge(model: Network, alpha: float) -> Edge:
     >>> edge(Network(activation="he3", loss="squared"), 2.0).kind
     'no edge'
     """
-    return bulk_edge(model, alpha) if _plain(model) else solve(model, alpha).bulk
+    return solve(model, alpha).bulk
 
 
 @numpy_defaults
@@ -167,14 +140,7 @@ def outliers(model: Network, alpha: float) -> tuple[Outlier, ...]:
     >>> [(round(o.value, 6), round(o.overlap, 6), o.multiplicity) for o in outliers(Network(1, 1, 1.0), 3.0)]
     [(-1.512028, 0.283811, 1)]
     """
-    if not _plain(model):
-        return solve(model, alpha).pulled
-    found = outlier(model, alpha)
-    return () if found is None else (found,)
-
-
-def _plain(model: Network) -> bool:
-    return network(model).is_quadratic and model.covariance is None
+    return solve(model, alpha).pulled
 
 
 @numpy_defaults
@@ -209,7 +175,7 @@ def _solved(model: Network, alpha: float) -> Found:
     """Remembered: who asks for the edge asks for outliers."""
     taken = route(model)
     try:
-        return _SPECTRUM[taken](model, alpha)
+        return _ROUTES[taken][0](model, alpha)
     except NotConverged as failure:
         return Found(Edge(math.nan, "unresolved", math.nan, taken, str(failure)))
 
@@ -238,17 +204,12 @@ def threshold(model: Network) -> Threshold:
     """
     taken = route(model)
     try:
-        found = _THRESHOLD[taken](model)
+        found = _ROUTES[taken][1](model)
     except NotConverged as failure:
         return Threshold(math.nan, "unresolved", math.nan, route=taken, reason=str(failure))
     if found.kind == "none" and carried_by_gradient(model):
         return replace(found, reason=f"{found.reason}; {_FIRST_ORDER}")
     return found
-
-
-def typical_threshold(model: Network, rare: bool = False) -> Threshold:
-    """The threshold by nodes, at p = inf without the rare weights (`theory.general.extremes`), or with them."""
-    return _refined(model, lambda law: _first(law, "nodes"), changed_threshold, rare)
 
 
 @numpy_defaults
@@ -277,8 +238,8 @@ def spectrum(model: Network, alpha: ArrayLike) -> Spectrum:
     array([   nan, 0.1495, 0.2838])
     """
     model, alphas = network(model), np.asarray(ratio("alpha", alpha))
-    if _plain(model):
-        return teacher_branch(model, alphas)
+    if model.is_quadratic and model.covariance is None:
+        return exact_spectrum(model, alphas)
     none = Outlier(math.nan, math.nan, math.nan, math.nan, 1, math.nan, math.nan)
     rows = []
     for v in alphas.ravel():
@@ -421,66 +382,3 @@ def _at(model: Network, changes: dict[str, Any]) -> Threshold:
         return threshold(changed)
     except (ParameterError, NotConverged) as failure:
         return Threshold(np.nan, "failed", np.nan, reason=str(failure))
-
-
-def _of(problem: Isotropic, alpha: float, taken: str) -> tuple[Found, float]:
-    """Edge and outliers, and d at the edge."""
-    value, kind, d = problem.edge(alpha)
-    # One that is the edge to rounding has not left.
-    pulled = [] if kind == "atom" else [o for o in problem.outliers(alpha, d) if o.value < value]
-    return Found(Edge(value, kind, 0.0, taken), tuple(pulled)), d
-
-
-def _first(problem: Isotropic, taken: str) -> tuple[Threshold, float | None]:
-    """The first threshold of the blocks that hold teacher directions, where that outlier enters the bulk again, and d of the
-    edge there."""
-    found: list[tuple[Threshold, float]] = []
-    for index, block in enumerate(problem.law.blocks):
-        if np.any(block.teacher):
-            found += problem.thresholds(index)
-    if not found:
-        reason = "no outlier at any alpha"
-        return Threshold(math.nan, "none", math.nan, route=taken, reason=reason), None
-    found.sort(key=lambda each: each[0].alpha)
-    (first, d), *later = found
-    return replace(first, route=taken, until=later[0][0].alpha if later else math.inf), d
-
-
-def _refined(model: Network, solve: Solve, merge: Callable[[Any, Any], Any], rare: bool = True) -> Any:
-    """Results at finer and finer steps until `merge` of the last two calls them steady; where they do not become so by panels
-    that resolve the place of the edge, at finer and finer tolerances."""
-    law = model.levels()
-    rough, _ = solve(Isotropic(node_law(model, STEPS[0], rare), law))
-    for step in STEPS[1:]:
-        fine, d = solve(Isotropic(node_law(model, step, rare), law))
-        merged = merge(rough, fine)
-        if merged.steady(_STEADY):
-            return merged
-        rough = fine
-    if merged.steady(_ENOUGH) or d is None:
-        return merged
-    # Product rules do not settle: panels about the edge that they have found.
-    rough = None
-    for bounds in _PANELS:
-        fine, d = _resolved(model, solve, d, bounds, rare)
-        if d is None:
-            return merged
-        if rough is not None:
-            merged = merge(rough, fine)
-            if merged.steady(_STEADY):
-                break
-        rough = fine
-    return merged
-
-
-def _resolved(
-    model: Network, solve: Solve, d: float, bounds: tuple[float, int], rare: bool
-) -> tuple[Any, float | None]:
-    """The solution by panels that resolve d and beyond: nearer to q_min where the edge is not there. Raises NotConverged."""
-    for _ in range(_NEARER):
-        try:
-            return solve(Isotropic(panel_law(model, d, *bounds, rare), model.levels(), d))
-        except NotConverged as failure:
-            # The edge was not at d or beyond.
-            last, d = failure, d / 30
-    raise last

@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 
 from theory.answers import Printed
 from theory.checks import NotConverged, ParameterError, count, one, positive, ratio
-from theory.general.clouds import normals, sobol
 from theory.general.dyson import Dyson
 from theory.general.extremes import bottom
+from theory.general.quadrature import normals, sobol
 from theory.general.spikes import SpikeBlock
 from theory.model import Network, network
 from theory.path.deferred import Deferred

@@ -10,15 +10,15 @@ from urllib.parse import parse_qs
 import numpy as np
 import pytest
 
+import theory
 from bbp import phase, sweep
 from bbp.explorer.answer import answer, number, with_branch, with_density, with_numbers, without_density
 from bbp.explorer.curves import BRANCH, at, axis_end, general_branch, general_density
 from bbp.explorer.files import Held, options_of
 from bbp.explorer.state import CONTROLS, State, command, python_lines, text_of
-from theory import Network, ParameterError, bbp_threshold, bulk_edge, outlier, outliers
-from theory.answers import Edge, Outlier
+from theory import Network, ParameterError, bbp_threshold, bulk_edge, outliers
+from theory.answers import Edge, Found, Outlier
 from theory.general import density, lowest_branch, spectrum, threshold
-from theory.general.results import Found
 
 STATES = [
     State(),
@@ -140,7 +140,7 @@ def test_words_are_those_of_theory(state):
     threshold, edge, out = (
         bbp_threshold(state.model),
         bulk_edge(state.model, state.alpha),
-        outlier(state.model, state.alpha),
+        next(iter(theory.outliers(state.model, state.alpha)), None),
     )
     assert words["alpha_bbp"] == f"{number(threshold.alpha)} {threshold.kind}"
     assert words["edge"] == f"{number(edge.value)} {edge.kind}"

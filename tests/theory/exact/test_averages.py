@@ -7,7 +7,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.special import dawsn, expi, gammaln
 
-from theory import Committee, bbp_threshold, bulk_edge, outlier, teacher_branch, threshold_map
+import theory
+from theory import Committee, threshold_map
 from theory.checks import ParameterError
 from theory.exact import averages
 from theory.exact.averages import (
@@ -27,9 +28,9 @@ from theory.exact.averages import (
     kernel_w_slope,
     kernel_yhat_phi,
 )
-from theory.exact.bulk import bulk_edge as exact_edge
-from theory.exact.committee import chi_square_law
+from theory.exact.bulk import edges
 from theory.general import Network
+from theory.general.quadrature import chi_square_law
 
 # Some 200 positive terms, each with a few roundings of exp and log1p: 14 roundings of the sum at random, three times that.
 SUM = 45 * np.finfo(float).eps
@@ -226,7 +227,7 @@ def test_slopes_with_noise_are_derivatives(p, p_star, a, noise, t):
 
 def test_a_figure_seen_in_samples():
     """physics: N = 600, a = 2, alpha = 6, Delta = 0.3: outlier -1.198(46), q2 0.372(10)."""
-    found = outlier(Network(a=2.0, noise=0.3), 6.0)
+    found = theory.outliers(Network(a=2.0, noise=0.3), 6.0)[0]
     assert abs(found.value + 1.223) < 1e-3
     assert abs(found.overlap - 0.383) < 1e-3
 
@@ -236,25 +237,25 @@ def test_no_noise_is_the_committee_bit_for_bit():
     for model in (Committee(1, 1, 0.5), Committee(3, 2, 2.0), Committee(math.inf, 1, 0.3)):
         plain = Network(model.p, model.p_star, model.a)
         for ours, theirs in zip(
-            vars(teacher_branch(plain, alphas)).values(),
-            vars(teacher_branch(model, alphas)).values(),
+            vars(theory.spectrum(plain, alphas)).values(),
+            vars(theory.spectrum(model, alphas)).values(),
             strict=True,
         ):
             np.testing.assert_array_equal(ours, theirs)
-        assert bbp_threshold(plain) == bbp_threshold(model)
+        assert theory.threshold(plain) == theory.threshold(model)
 
 
 def test_thresholds_close_the_gap():
     """At the threshold of a continuous model edge and outlier coincide; at a discontinuous one the overlap is the jump."""
     for model in (Network(1, 1, 0.1, noise=0.5), Network(2, 2, 3.0, noise=0.2)):
-        found = bbp_threshold(model)
+        found = theory.threshold(model)
         just = found.alpha * (1 + 1e-9)
-        assert abs(outlier(model, just).overlap - found.jump) < 1e-6
-        assert abs(outlier(model, just).value - bulk_edge(model, just).value) < 1e-9
-        assert outlier(model, found.alpha * (1 - 1e-6)) is None
+        assert abs(theory.outliers(model, just)[0].overlap - found.jump) < 1e-6
+        assert abs(theory.outliers(model, just)[0].value - theory.edge(model, just).value) < 1e-9
+        assert theory.outliers(model, found.alpha * (1 - 1e-6)) == ()
     noise = np.array([0.0, 0.1, 1.0])
     found = threshold_map([[1], [math.inf]], 1, 0.5, noise)
-    wanted = [[bbp_threshold(Network(p, 1, 0.5, noise=d)).alpha for d in noise] for p in (1, math.inf)]
+    wanted = [[theory.threshold(Network(p, 1, 0.5, noise=d)).alpha for d in noise] for p in (1, math.inf)]
     np.testing.assert_array_equal(found.alpha, wanted)
     assert np.all(np.diff(found.alpha[0]) > 0)
     # p = inf: 1/U(1) = (b + a b)/(b 2/p*), without Delta as long as the edge is smooth; derived here
@@ -266,7 +267,7 @@ def test_wide_students_turn_continuous_with_noise():
     for a, noise in ((0.3, 0.05), (0.3, 0.3), (5.0, 1.0), (5.0, 4.0)):
         b = 1 / (1 + noise)
         jumps = (1 - b) ** 2 + 2 <= 2 * b * (b + a * b)
-        assert bbp_threshold(Network(math.inf, 1, a, noise=noise)).kind == (
+        assert theory.threshold(Network(math.inf, 1, a, noise=noise)).kind == (
             "discontinuous" if jumps else "continuous"
         )
 
@@ -274,4 +275,4 @@ def test_wide_students_turn_continuous_with_noise():
 def test_other_networks_are_refused():
     for model in (Network(activation="tanh", a=2.0), Network(covariance="mp:0.5"), Network(overlap=0.3)):
         with pytest.raises(ParameterError, match=r"see theory.edge"):
-            exact_edge(model, 2.0)
+            edges(model, 2.0)

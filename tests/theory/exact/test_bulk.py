@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 
+import theory
 from theory.checks import NotConverged, ParameterError
-from theory.exact.bulk import bulk_edge, edge_resolvent, edges, newton, riemannian_shift, z_of_g
-from theory.exact.committee import committee_labels
+from theory.exact import committee_labels
+from theory.exact.bulk import edge_resolvent, edges, newton, riemannian_shift, z_of_g
 from theory.model import Committee
 
 MODELS = [
@@ -40,7 +41,7 @@ def test_edge_is_the_largest_z_reached(model):
     g_min = -1.0 if math.isinf(model.p) else -model.p / 2
     grid = g_min * np.concatenate([np.geomspace(1e-8, 0.5, 300), 1 - np.geomspace(1e-9, 0.5, 300)])
     for alpha in (0.01, 1.0, 7.0, 1e4):
-        edge = bulk_edge(model, alpha)
+        edge = theory.edge(model, alpha)
         assert np.all(z_of_g(model, alpha, grid) <= edge.value + 1e-12 * abs(edge.value))
 
 
@@ -55,14 +56,14 @@ def test_few_samples_leave_the_smallest_weight():
     """alpha -> 0: the edge tends to g_min^-1 = -2/p, the infimum of the weights."""
     for model in MODELS:
         limit = -1.0 if math.isinf(model.p) else -2 / model.p
-        assert bulk_edge(model, 1e-9).value == pytest.approx(limit, rel=1e-5 if model.a < 0.01 else 1e-8)
+        assert theory.edge(model, 1e-9).value == pytest.approx(limit, rel=1e-5 if model.a < 0.01 else 1e-8)
 
 
 def test_many_samples_concentrate_on_the_mean_weight():
     """alpha -> inf: edge/alpha tends to E[f] (p = inf, p_star = 2: (1 + a) e^a E1(a) - 1 exactly), up to alpha^(-1/2)."""
     a = 1.0
     mean = (1 + a) * 0.596347362323194 - 1  # e E1(1), the Euler-Gompertz constant
-    assert bulk_edge(Committee(math.inf, 2, a), 1e12).value / 1e12 == pytest.approx(mean, abs=1e-5)
+    assert theory.edge(Committee(math.inf, 2, a), 1e12).value / 1e12 == pytest.approx(mean, abs=1e-5)
 
 
 def test_infinite_width_smooth_edge_is_minus_one():
@@ -76,8 +77,8 @@ def test_infinite_width_smooth_edge_is_minus_one():
 def test_wide_student_approaches_the_limit():
     """(p/2) edge(p) - edge(inf) falls like 1/p: halved from p = 512 to 1024, within 2%."""
     for alpha in (0.5, 2.0, 9.0):
-        limit = bulk_edge(Committee(math.inf, 1, 0.7), alpha).value
-        away = [p / 2 * bulk_edge(Committee(p, 1, 0.7), alpha).value - limit for p in (512, 1024)]
+        limit = theory.edge(Committee(math.inf, 1, 0.7), alpha).value
+        away = [p / 2 * theory.edge(Committee(p, 1, 0.7), alpha).value - limit for p in (512, 1024)]
         assert abs(away[0]) < 0.02
         assert away[0] / away[1] == pytest.approx(2, rel=0.02)
 
@@ -106,7 +107,7 @@ def test_shapes():
     model = Committee(2, 1, 0.3)
     values, kinds, g = edges(model, [[0.5, 1.0], [2.0, 4.0]])
     assert values.shape == kinds.shape == g.shape == (2, 2)
-    single = bulk_edge(model, 2.0)
+    single = theory.edge(model, 2.0)
     assert isinstance(single.value, float) and isinstance(single.kind, str)
     assert (single.value, edge_resolvent(model, 2.0)) == (values[1, 0], g[1, 0])
     assert z_of_g(model, [1.0, 2.0, 3.0], [[-0.1], [-0.2]]).shape == (2, 3)
@@ -115,7 +116,7 @@ def test_shapes():
 @pytest.mark.parametrize("alpha", [0, -1.0, math.nan, math.inf, "two", True, [1.0, -2.0]])
 def test_bad_alpha(alpha):
     with pytest.raises(ParameterError, match=r"^alpha must be positive and finite, got [^\n]*$"):
-        bulk_edge(Committee(), alpha)
+        theory.edge(Committee(), alpha)
 
 
 def test_bad_g():

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import theory
 from tests.theory.spectra import exact_t, gauss, integrate
 from theory import atom
 from theory.checks import ParameterError
-from theory.exact.bulk import bulk_edge, edge_resolvent, z_of_g
-from theory.exact.committee import committee_labels
+from theory.exact import committee_labels
+from theory.exact.bulk import edge_resolvent, z_of_g
 from theory.exact.density import bulk_curve, density, moment, stieltjes
 from theory.exact.weight_law import weight_law
 from theory.model import Committee
@@ -30,7 +31,7 @@ POINTS = [
     (Committee(16, 1, 1.0), 0.7),
     (Committee(64, 20, 0.5), 9.0),
 ]
-SHARP = [point for point in POINTS if bulk_edge(*point).kind == "sharp"]
+SHARP = [point for point in POINTS if theory.edge(*point).kind == "sharp"]
 SMOOTH = [(Committee(2, 1, 1.0), 0.8), (Committee(1, 1, 1.0), 0.5), (Committee(16, 1, 1.0), 0.7)]
 
 
@@ -51,7 +52,7 @@ def names(points):
 
 
 def test_both_kinds_of_edge_are_among_the_points():
-    kinds = [bulk_edge(*point).kind for point in POINTS]
+    kinds = [theory.edge(*point).kind for point in POINTS]
     assert kinds.count("sharp") >= 4 and kinds.count("smooth") >= 2
 
 
@@ -80,7 +81,7 @@ def test_mass_and_moments(model, alpha):
 def test_mass_at_infinite_width(p_star, alpha):
     """p = inf has a right edge too: found here as the point beyond which the density is exactly 0."""
     model = Committee(math.inf, p_star, 1.0)
-    inside, outside = bulk_edge(model, alpha).value + 0.5, 30.0
+    inside, outside = theory.edge(model, alpha).value + 0.5, 30.0
     while outside - inside > 1e-14 * outside:
         middle = 0.5 * (inside + outside)
         inside, outside = (middle, outside) if density(model, alpha, middle) > 0 else (inside, middle)
@@ -148,18 +149,18 @@ TAILS += [(Committee(math.inf, 2, 0.8), 1.1, 0.01), (Committee(8, 1, 1.0), 0.6, 
 @pytest.mark.parametrize(("model", "alpha", "distance"), TAILS)
 def test_tail_of_a_smooth_edge_against_mpmath(model, alpha, distance):
     """Densities down to 1e-105, to a relative 1e-10, from a solution with as many digits as the density needs."""
-    lam = bulk_edge(model, alpha).value + distance
+    lam = theory.edge(model, alpha).value + distance
     rho = density(model, alpha, lam)
     t = -stieltjes(model, alpha, lam + 1e-300j) / unit(model)
     digits = 20 + int(-math.log10(rho))
     exact = exact_t(model, alpha, mp.mpf(lam) * unit(model), t, digits)
-    assert rho < 1e-2 and bulk_edge(model, alpha).kind == "smooth"
+    assert rho < 1e-2 and theory.edge(model, alpha).kind == "smooth"
     assert float(exact.imag * unit(model) / mp.pi) == pytest.approx(rho, rel=1e-10)
 
 
 def test_tail_reaches_below_1e_100():
     model, alpha = Committee(math.inf, 1, 1.0), 0.7
-    rho = density(model, alpha, bulk_edge(model, alpha).value + np.array([0.0085, 0.0026, 0.0013]))
+    rho = density(model, alpha, theory.edge(model, alpha).value + np.array([0.0085, 0.0026, 0.0013]))
     assert 1e-31 < rho[0] < 1e-29 and 1e-110 < rho[1] < 1e-99 and 1e-220 < rho[2] < 1e-200
 
 
@@ -167,7 +168,7 @@ def test_tail_reaches_below_1e_100():
 @pytest.mark.parametrize("distance", [0.004, 0.0025, 0.0007, 0.0004])
 def test_tail_at_finite_width_against_mpmath(distance):
     model, alpha = Committee(2, 1, 1.0), 0.8
-    lam = bulk_edge(model, alpha).value + distance
+    lam = theory.edge(model, alpha).value + distance
     rho = density(model, alpha, lam)
     t = -stieltjes(model, alpha, lam + 1e-300j)
     exact = exact_t(model, alpha, mp.mpf(lam), t, 15 + int(-math.log10(rho)))
@@ -177,7 +178,7 @@ def test_tail_at_finite_width_against_mpmath(distance):
 @pytest.mark.parametrize(("model", "alpha"), SMOOTH)
 def test_law_of_the_smooth_edge(model, alpha):
     """log rho = -A/distance + ...: at t > 1 only labels y > (a + w t)/(t - 1) resonate, so A = (p_star/2) a dz/dt."""
-    edge = bulk_edge(model, alpha)
+    edge = theory.edge(model, alpha)
     slope = (
         -z_of_g(model, alpha, edge_resolvent(model, alpha), derivative=1) * unit(model) ** 2
     )  # d((p/2) z)/dt at t = 1
@@ -191,7 +192,7 @@ def test_law_of_the_smooth_edge(model, alpha):
 @pytest.mark.parametrize(("model", "alpha"), SHARP, ids=names(SHARP))
 def test_law_of_the_sharp_edge(model, alpha):
     """rho = sqrt(2 (lambda - edge)/|z''|)/pi at the edge."""
-    edge = bulk_edge(model, alpha)
+    edge = theory.edge(model, alpha)
     curvature = z_of_g(model, alpha, edge_resolvent(model, alpha), derivative=2)
     near = 1e-9 * abs(edge.value)
     expected = math.sqrt(2 * near / abs(curvature)) / math.pi
@@ -200,7 +201,7 @@ def test_law_of_the_sharp_edge(model, alpha):
 
 @pytest.mark.parametrize(("model", "alpha"), POINTS, ids=names(POINTS))
 def test_exactly_zero_left_of_the_edge_and_positive_right_of_it(model, alpha):
-    edge = bulk_edge(model, alpha).value
+    edge = theory.edge(model, alpha).value
     assert np.all(density(model, alpha, edge - np.array([0.0, 1e-12, 1e-3, 1.0, 1e6])) == 0)
     right = density(model, alpha, edge + np.geomspace(0.02 * abs(edge), 20 * abs(edge), 50))
     assert np.all(right > 0)
@@ -289,7 +290,7 @@ def test_shapes_and_broadcasting():
 def test_many_points_agree_with_single_ones():
     """Interpolated starting points must not change the answer: 3,000 points against points solved from scratch."""
     for model, alpha in (POINTS[0], POINTS[1], POINTS[3], POINTS[7]):
-        edge = bulk_edge(model, alpha).value
+        edge = theory.edge(model, alpha).value
         lam = np.concatenate([np.linspace(edge, 5 * abs(edge), 2990), [1e-9, -1e-9, 0.3, 1e3]])
         rho = density(model, alpha, lam)
         some = np.arange(0, lam.size, 61)
@@ -299,7 +300,7 @@ def test_many_points_agree_with_single_ones():
 @pytest.mark.parametrize("p", [1, 2, math.inf])
 def test_fewer_digits_are_fewer_digits(p):
     model = Committee(p, 1, 0.5)
-    lam = bulk_edge(model, 2.0).value + np.geomspace(0.01, 2, 20)
+    lam = theory.edge(model, 2.0).value + np.geomspace(0.01, 2, 20)
     exact = density(model, 2.0, lam)
     errors = [np.max(np.abs(density(model, 2.0, lam, digits=k) / exact - 1)) for k in (8, 10, 12)]
     assert errors[2] < errors[1] < errors[0] < 1e-6
@@ -347,7 +348,7 @@ TRACED = [
 def test_curve_lies_on_the_density(model, alpha):
     """Wherever it is not exponentially small: there the rounding of the energy itself shows in the density."""
     scale = 1.0 if math.isinf(model.p) else model.p / 2
-    edge = bulk_edge(model, alpha)
+    edge = theory.edge(model, alpha)
     start = scale / edge_resolvent(model, alpha)
     u = start + abs(start) * np.concatenate([[-0.1, -1e-3], np.geomspace(1e-3, 1e3, 30)])
     lam, t = bulk_curve(model, alpha, u)
@@ -391,7 +392,7 @@ def eigenvalues(model, alpha, n, rng):
 
 def quantiles(model, alpha):
     """Points that cut the continuous part of the theory's spectrum into BINS equal masses, and its whole mass."""
-    edge = bulk_edge(model, alpha).value
+    edge = theory.edge(model, alpha).value
     far = 400 / (model.p * min(model.a, 1))
     small = np.geomspace(1e-6, 1, 800) * abs(edge)
     points = np.unique(np.concatenate([edge + np.linspace(0, 4, 3001) * abs(edge), -small, small, [far]]))

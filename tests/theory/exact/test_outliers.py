@@ -6,11 +6,11 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+import theory
 from theory.checks import ParameterError
-from theory.exact.bulk import bulk_edge, edge_resolvent, z_of_g
-from theory.exact.committee import committee_labels
-from theory.exact.outliers import edge_gap, outlier, outlier_resolvent, student_margins, teacher_branch
-from theory.exact.transition import bbp_threshold
+from theory.exact import committee_labels
+from theory.exact.bulk import edge_resolvent, z_of_g
+from theory.exact.outliers import edge_gap, outlier_resolvent, student_margins
 from theory.model import Committee, Network
 
 CORNERS = [Committee(p, p_star, a) for p in (1, 600, math.inf) for p_star in (1, 60) for a in (1e-4, 1e3)]
@@ -35,8 +35,8 @@ NEAR = [*zip(CORNERS, np.resize([-1e-9, 1e-9], len(CORNERS)), strict=True)]
 def test_outlier_exists_exactly_above_threshold(subtests):
     for model, log_ratio in random_models(60, -6, 6) + NEAR:
         with subtests.test(model=model, log_ratio=log_ratio):
-            alpha = bbp_threshold(model).alpha * math.exp(log_ratio)
-            found, edge = outlier(model, alpha), bulk_edge(model, alpha)
+            alpha = theory.threshold(model).alpha * math.exp(log_ratio)
+            found, edge = next(iter(theory.outliers(model, alpha)), None), theory.edge(model, alpha)
             assert (found is not None) == (log_ratio > 0)
             if found is not None:
                 g = outlier_resolvent(model, alpha)
@@ -49,9 +49,9 @@ def test_outlier_exists_exactly_above_threshold(subtests):
 def test_overlap_grows_with_samples_to_one(subtests):
     for model in random_models(25):
         with subtests.test(model=model):
-            threshold = bbp_threshold(model)
+            threshold = theory.threshold(model)
             at = threshold.alpha * np.array([1 + 1e-9, 1.01, 1.3, 3, 10, 1e3, 1e8])
-            overlap = teacher_branch(model, at).overlap
+            overlap = theory.spectrum(model, at).overlap
             assert np.all(np.diff(overlap) > 0)
             assert overlap[0] == pytest.approx(threshold.jump, abs=1e-4)
             assert overlap[-1] > 0.999
@@ -60,32 +60,34 @@ def test_overlap_grows_with_samples_to_one(subtests):
 def test_continuous_overlap_grows_linearly_from_zero():
     """q2 / (alpha - alpha_BBP) tends to a constant: its values at 1e-5 and 1e-7 differ by order 1e-5."""
     for model in (Committee(1, 1, 0.5), Committee(2, 1, 1e-3), Committee(4, 2, 0.3)):
-        alpha = bbp_threshold(model).alpha
+        alpha = theory.threshold(model).alpha
         at = alpha * (1 + np.array([1e-5, 1e-6, 1e-7]))
-        slopes = teacher_branch(model, at).overlap / (at / alpha - 1)
+        slopes = theory.spectrum(model, at).overlap / (at / alpha - 1)
         np.testing.assert_allclose(slopes[1:], slopes[:-1], rtol=1e-4)
 
 
 def test_gap_is_the_difference_where_that_has_digits():
     model = Committee(2, 1, 0.3)
-    alpha = bbp_threshold(model).alpha * np.array([[0.9, 1.01, 1.03], [1.2, 2.0, 40.0]])
-    branch = teacher_branch(model, alpha)
+    alpha = theory.threshold(model).alpha * np.array([[0.9, 1.01, 1.03], [1.2, 2.0, 40.0]])
+    branch = theory.spectrum(model, alpha)
     np.testing.assert_allclose(edge_gap(model, alpha), branch.edge - branch.outlier, rtol=1e-8)
-    assert edge_gap(model, 3.0) == pytest.approx(bulk_edge(model, 3.0).value - outlier(model, 3.0).value)
+    assert edge_gap(model, 3.0) == pytest.approx(
+        theory.edge(model, 3.0).value - theory.outliers(model, 3.0)[0].value
+    )
 
 
 def test_gap_closes_quadratically():
     model = Committee(1, 1, 0.5)
     delta = np.array([1e-4, 1e-5, 1e-6, 1e-7])
-    alpha = bbp_threshold(model).alpha
+    alpha = theory.threshold(model).alpha
     at = alpha * (1 + delta)
     ratio = edge_gap(model, at) / (at / alpha - 1) ** 2
     np.testing.assert_allclose(ratio[1:], ratio[:-1], rtol=1e-3)
 
 
 def test_infinite_width_is_the_limit_of_wide_students():
-    limit = teacher_branch(Committee(math.inf, 2, 0.5), [2.0, 3.0, 20.0])
-    wide = [teacher_branch(Committee(p, 2, 0.5), [2.0, 3.0, 20.0]) for p in (512, 1024)]
+    limit = theory.spectrum(Committee(math.inf, 2, 0.5), [2.0, 3.0, 20.0])
+    wide = [theory.spectrum(Committee(p, 2, 0.5), [2.0, 3.0, 20.0]) for p in (512, 1024)]
     for name, scale in (("outlier", (256, 512)), ("overlap", (1, 1))):
         near, far = (s * getattr(w, name) - getattr(limit, name) for s, w in zip(scale, wide, strict=True))
         assert np.all(np.abs(near) < 0.02 * (1 + np.abs(getattr(limit, name))))
@@ -107,11 +109,11 @@ def test_an_outlier_tiny_beside_the_edge_keeps_its_digits(alpha, a):
             t = mp.exp(log_t)
             return mp.log(alpha * t * ((1 + a) ** 2 * inverse(t) - (1 + a)) / (1 - t) ** 2)
 
-        found = outlier(Committee(math.inf, 2, float(a)), float(alpha))
+        (found,) = theory.outliers(Committee(math.inf, 2, float(a)), float(alpha))
         g = outlier_resolvent(Committee(math.inf, 2, float(a)), float(alpha))
         t = mp.re(mp.exp(mp.findroot(excess, mp.log(-g))))
         exact = -1 / t + alpha * ((1 + a) * inverse(t) - 1) / (1 - t)
-        branch = teacher_branch(Committee(math.inf, 2, float(a)), float(alpha))
+        branch = theory.spectrum(Committee(math.inf, 2, float(a)), float(alpha))
     assert found.value == pytest.approx(float(exact), rel=1e-11)
     assert float(branch.outlier) == found.value
 
@@ -121,8 +123,8 @@ def test_outliers_at_large_a(p, p_star, noise):
     """-1/t + alpha K in 50 digits: for p = p*, or p* = 2 and noise 1, z is 1/a^2 of either term. Then z ~ 1/a for a -> inf."""
     a = 1e6
     model = Network(p, p_star, a, noise=noise)
-    alpha = 1.5 * bbp_threshold(model).alpha
-    found = outlier(model, alpha)
+    alpha = 1.5 * theory.threshold(model).alpha
+    (found,) = theory.outliers(model, alpha)
     with mp.workdps(50):
         k, k_star, b = mp.mpf(2) / p, mp.mpf(2) / p_star, mp.mpf(1) / (1 + noise)
         step, start = mp.mpf(1) / 10, mp.mpf("0.02") / (1 + a * b)
@@ -151,14 +153,14 @@ def test_outliers_at_large_a(p, p_star, noise):
     assert found.value == pytest.approx(float(exact), rel=1e-13, abs=0)
     for large in (1e10, 1e30, 1e60):
         model = Network(p, p_star, large, noise=noise)
-        found = outlier(model, 1.5 * bbp_threshold(model).alpha)
+        (found,) = theory.outliers(model, 1.5 * theory.threshold(model).alpha)
         assert large * found.value == pytest.approx(float(a * exact), rel=1e-4)
         assert 0 < found.overlap <= 1
 
 
 def test_degeneracy():
-    assert outlier(Committee(3, 2, 0.5), 9.0).multiplicity == 6
-    assert outlier(Committee(math.inf, 2, 0.5), 9.0).multiplicity == math.inf
+    assert theory.outliers(Committee(3, 2, 0.5), 9.0)[0].multiplicity == 6
+    assert theory.outliers(Committee(math.inf, 2, 0.5), 9.0)[0].multiplicity == math.inf
 
 
 def test_no_student_direction_leaves_the_bulk(subtests):
@@ -196,9 +198,9 @@ def test_student_of_one_unit_has_only_its_own_direction():
 
 
 def test_bad_input():
-    for function in (outlier, edge_gap, teacher_branch, student_margins):
+    for function in (theory.outliers, edge_gap, theory.spectrum, student_margins):
         with pytest.raises(ParameterError, match=r"^alpha must be positive and finite"):
             function(Committee(), -1.0)
-    for function in (outlier, student_margins):
+    for function in (theory.outliers, student_margins):
         with pytest.raises(ParameterError, match=r"^alpha must be one number"):
             function(Committee(), [1.0, 2.0])

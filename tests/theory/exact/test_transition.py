@@ -6,17 +6,12 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+import theory
 from theory.checks import ParameterError
 from theory.exact.averages import Widths
 from theory.exact.bulk import edge_root, outlier_root
-from theory.exact.outliers import squared_overlap, teacher_branch
-from theory.exact.transition import (
-    alpha_zero_map,
-    bbp_threshold,
-    critical_normalisation,
-    critical_width,
-    threshold_map,
-)
+from theory.exact.outliers import squared_overlap
+from theory.exact.transition import alpha_zero_map, critical_normalisation, critical_width, threshold_map
 from theory.general.spectrum import alpha_zero
 from theory.model import Committee
 
@@ -39,7 +34,7 @@ def test_kind_changes_at_the_critical_normalisation_with_noise():
 def test_kind_changes_at_the_critical_normalisation():
     for p, p_star in ((1, 1), (2, 1), (5, 3), (40, 1), (512, 50), (1, 200)):
         a_c = critical_normalisation(p, p_star)
-        below, above = (bbp_threshold(Committee(p, p_star, a_c * x)) for x in (1 - 1e-11, 1 + 1e-11))
+        below, above = (theory.threshold(Committee(p, p_star, a_c * x)) for x in (1 - 1e-11, 1 + 1e-11))
         assert (below.kind, above.kind) == ("continuous", "discontinuous")
         assert below.jump == 0 and 0 < above.jump < 1e-9
         assert below.alpha == pytest.approx(above.alpha, rel=1e-9)
@@ -103,9 +98,9 @@ def test_infinite_width_closed_form():
 
 
 def test_wide_students_approach_infinite_width():
-    limit = bbp_threshold(Committee(math.inf, 1, 0.3))
+    limit = theory.threshold(Committee(math.inf, 1, 0.3))
     for p, bound in ((512, 0.01), (100_000, 5e-5)):
-        found = bbp_threshold(Committee(p, 1, 0.3))
+        found = theory.threshold(Committee(p, 1, 0.3))
         assert abs(found.alpha - limit.alpha) < bound and abs(found.jump - limit.jump) < bound
 
 
@@ -210,9 +205,9 @@ def test_overlap_extrapolation(reference):
 
 def test_overlap_extrapolation_is_the_tangent_of_the_branch():
     for model in (Committee(2, 1, 1.0), Committee(math.inf, 3, 0.4), Committee(5, 2, 2.0)):
-        threshold, h = bbp_threshold(model), 1e-5
+        threshold, h = theory.threshold(model), 1e-5
         at = threshold.alpha * (1 + np.array([1, 2]) * h)
-        near, far = teacher_branch(model, at).overlap
+        near, far = theory.spectrum(model, at).overlap
         slope = (-3 * threshold.jump + 4 * near - far) / (2 * h * threshold.alpha)  # one-sided, second order
         expected = threshold.alpha - threshold.jump / slope
         assert alpha_zero(model) == pytest.approx(expected, rel=1e-5)
@@ -230,7 +225,7 @@ def test_both_estimates_meet_where_the_jump_is_small():
         model = Committee(p, p_star, critical_normalisation(p, p_star) * 1.01)
         pair = [alpha_zero(model, method) for method in ("overlap", "continuation")]
         assert pair[0] == pytest.approx(pair[1], rel=2e-4)
-        assert pair[0] < bbp_threshold(model).alpha
+        assert pair[0] < theory.threshold(model).alpha
 
 
 def test_continuation_where_the_jump_vanishes():
@@ -245,7 +240,7 @@ def test_continuation_where_the_jump_vanishes():
 def test_continuous_models_lose_their_overlap_at_the_threshold():
     model = Committee(2, 1, 0.3)
     for method in ("overlap", "continuation"):
-        assert alpha_zero(model, method) == bbp_threshold(model).alpha
+        assert alpha_zero(model, method) == theory.threshold(model).alpha
 
 
 def test_alpha_zero_map():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from theory import Committee, finite
-from theory.exact.committee import committee_labels
+from theory.exact import committee_labels
 from theory.finite.bulk import Labels, airy_levels, controlled_mean, label_bulk, label_excess
 from theory.finite.law import law_of_labels
 from theory.finite.tracy_widom import MEAN, VARIANCE

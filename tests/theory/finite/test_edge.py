@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from theory.checks import ParameterError
+from theory.exact import committee_labels
 from theory.exact.bulk import bulk_edge
-from theory.exact.committee import committee_labels
 from theory.exact.transition import bbp_threshold
 from theory.finite.edge import alpha_bbp_typical, finite_edge, label_variance, pole_probability, typical_edge
 from theory.finite.quenched import quenched

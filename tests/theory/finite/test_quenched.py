@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
+import theory
 from theory.checks import ParameterError
-from theory.exact.committee import committee_labels
-from theory.exact.outliers import outlier
+from theory.exact import committee_labels
 from theory.finite.quenched import level_push, quenched
 from theory.finite.tracy_widom import MEAN, tracy_widom_scale
 from theory.general.dyson import Dyson
@@ -211,7 +211,7 @@ def test_large_alpha_is_unbiased():
     """p = 1, a = 1000, alpha = 700, N = 60: residuals have mean 0 within 4 standard errors (false alarm 1e-3 at 16 samples)
     and a tenth of the scatter that N = inf theory leaves."""
     model, rng = Committee(1, 1, 1000.0), np.random.default_rng(3)
-    limit, left = outlier(model, 700.0).value, []
+    limit, left = theory.outliers(model, 700.0)[0].value, []
     for _ in range(16):
         found, lam, u, gram = one_sample(model, 700.0, 60, rng)
         left.append((found - quenched(model, lam, u, 60, gram).outliers[0], found - limit))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from theory import finite
-from theory.exact.committee import committee_labels
+from theory.exact import committee_labels
 from theory.finite import draw as draw_module
 from theory.finite import small_matrix
 from theory.finite.draw import drawn_labels, gram_factor

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
+import theory
 from theory.checks import ParameterError
-from theory.exact.bulk import bulk_edge
-from theory.exact.committee import committee_weights
-from theory.exact.outliers import outlier
+from theory.exact import committee_weights
 from theory.general.any_weight import general_spectrum
 from theory.model import Network
 
@@ -44,8 +43,8 @@ def test_a_smooth_edge_of_wide_students_needs_no_infimum():
     Within 5 of the stated error, 7 degrees of freedom: false-alarm rate 2e-3; fixed seed."""
     model = Network(2, 1, 1.0)
     found = general_spectrum(weight_of(model), 0.8, 2, points=2**12)
-    assert found.kind == bulk_edge(model, 0.8).kind == "smooth"
-    assert abs(found.edge - bulk_edge(model, 0.8).value) < 5 * found.edge_error < 0.02
+    assert found.kind == theory.edge(model, 0.8).kind == "smooth"
+    assert abs(found.edge - theory.edge(model, 0.8).value) < 5 * found.edge_error < 0.02
 
 
 def _dense(n, alpha, weight, noise, rng):
@@ -103,7 +102,7 @@ def test_no_false_sharp_edge(alpha):
     model = Network(a=2.0)
     found = general_spectrum(weight_of(model), alpha)
     assert found.kind == "smooth"
-    assert abs(found.edge - bulk_edge(model, alpha).value) < 4 * found.edge_error
+    assert abs(found.edge - theory.edge(model, alpha).value) < 4 * found.edge_error
     assert found.edge_error < 1e-3
     assert not found.outliers.size
 
@@ -153,7 +152,7 @@ def test_intervals_cover():
     for case in range(40):
         model, alpha = Network(1, 1, np.exp(rng.uniform(-1, 1))), np.exp(rng.uniform(-0.7, 2))
         found = general_spectrum(weight_of(model), alpha, points=2**11, seed=case)
-        edge, pulled = bulk_edge(model, alpha), outlier(model, alpha)
+        edge, pulled = theory.edge(model, alpha), next(iter(theory.outliers(model, alpha)), None)
         assert found.kind in (edge.kind, "unresolved")
         inside.append(abs(found.edge - edge.value) < 1.96 * found.edge_error)
         if pulled is not None and found.outliers.size:

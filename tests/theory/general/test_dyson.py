@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from theory.checks import NotConverged, ParameterError
-from theory.exact.committee import committee_labels
+from theory.exact import committee_labels
 from theory.general.dyson import Dyson, scalar_edge
 from theory.general.spikes import SpikeBlock
 from theory.model import Committee

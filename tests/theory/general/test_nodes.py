@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from theory.checks import ParameterError
-from theory.exact.committee import chi_square_law
-from theory.general.nodes import given_law
+from theory.general.isotropic import given_law
+from theory.general.quadrature import chi_square_law
 
 MARCHENKO_PASTUR = given_law(1.0, 1.0, 1.0)
 

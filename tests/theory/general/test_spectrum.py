@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from theory import Committee, bbp_threshold, bulk_edge, outlier, teacher_branch, threshold_map
+import theory
+from theory import Committee, threshold_map
 from theory import alpha_zero as of_committee
 from theory.checks import ParameterError
 from theory.general import Network, alpha_zero, lowest_branch, spectrum, threshold
@@ -56,16 +57,22 @@ def test_nodes_agree_with_exact_averages(model, alpha):
 @pytest.mark.parametrize("model", [Committee(1, 1, 0.3), Committee(3, 2, 2.0), Committee(math.inf, 1, 0.5)])
 def test_a_committee_keeps_its_numbers(model):
     for alpha in (0.7, 2.5, 9.0):
-        found, edge, pulled = spectrum(model, alpha), bulk_edge(model, alpha), outlier(model, alpha)
+        found, edge, pulled = (
+            spectrum(model, alpha),
+            theory.edge(model, alpha),
+            next(iter(theory.outliers(model, alpha)), None),
+        )
         assert (found.edge, found.kind) == (edge.value, edge.kind)
         assert len(found.outliers) == (pulled is not None)
         if pulled is not None:
             assert (found.outliers[0], found.overlaps[0]) == (pulled.value, pulled.overlap)
             assert found.degeneracy == (pulled.multiplicity,) == (model.degeneracy,)
-    first = bbp_threshold(model)
+    first = theory.threshold(model)
     assert (threshold(model).alpha, threshold(model).kind) == (first.alpha, first.kind)
     alphas = np.array([[0.5, 1.5], [3.0, 8.0]])
-    np.testing.assert_array_equal(lowest_branch(model, alphas).overlap, teacher_branch(model, alphas).overlap)
+    np.testing.assert_array_equal(
+        lowest_branch(model, alphas).overlap, theory.spectrum(model, alphas).overlap
+    )
 
 
 @pytest.mark.parametrize("alpha", [0.4, 1.3, 4.0, 30.0])
@@ -169,7 +176,7 @@ def test_shifted_square_is_another_committee():
     teachers = found.outliers[found.teacher_share > 0.5]
     np.testing.assert_allclose(teachers, plain.outliers, atol=1e-12)
     wide = spectrum(Network(3, 2, a=2.5, activation="he2"), 4.0)
-    assert abs(wide.edge - bulk_edge(Committee(3, 2, 1.5), 4.0).value) < 1e-10
+    assert abs(wide.edge - theory.edge(Committee(3, 2, 1.5), 4.0).value) < 1e-10
 
 
 @pytest.mark.parametrize(
@@ -196,7 +203,7 @@ def test_no_false_sharp_edge(alpha):
     nodes = Isotropic(node_law(Network(a=2.0), STEP))
     value, kind, q = nodes.edge(alpha)
     assert kind == "smooth"
-    assert abs(value - bulk_edge(Committee(a=2.0), alpha).value) < 1e-10
+    assert abs(value - theory.edge(Committee(a=2.0), alpha).value) < 1e-10
     assert nodes.outliers(alpha, q) == []
 
 

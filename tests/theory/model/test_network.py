@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from theory.checks import ParameterError
-from theory.exact.committee import committee_weights
+from theory.exact import committee_weights
 from theory.general import ACTIVATIONS, LOSSES, Activation, Covariance, Loss, Network
 from theory.general.any_weight import general_spectrum
 from theory.general.clouds import invariant_span, symmetry_classes
