@@ -192,6 +192,8 @@ def _read(group: h5py.Group, form: str) -> xr.Dataset:
 def _datasets(group: h5py.Group, prefix: str = "") -> Iterator[tuple[str, h5py.Dataset]]:
     for name, item in group.items():
         if isinstance(item, h5py.Group):
+            if prefix:  # none of ours; a group that holds itself would have no end
+                raise ValueError(f"{prefix}{name} is a group within a group")
             yield from _datasets(item, f"{prefix}{name}/")
         else:
             yield prefix + name, item
