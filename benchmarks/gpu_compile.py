@@ -26,7 +26,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from bbp.experiments import samples as cost
 from benchmarks.compiled import Compiled, compiled, devices
 from benchmarks.programs import HALVES, Program, descents, programs, solves
-from sims import machine, sharded
+from sims import machine
+from sims import rows as over_devices
 from sims.backend import settings
 from sims.dynamics import samples
 from sims.instance import padded
@@ -231,14 +232,14 @@ class Report:
         """The product with rows over 2, 4 and 8 cards: what goes between them."""
         print("\nseveral cards")
         for number in (2, 4, 8):
-            mesh = Mesh(np.array(devices(self.name, number)), (sharded.ROW,))
+            mesh = Mesh(np.array(devices(self.name, number)), (over_devices.ROW,))
             size = number * block_size(-(-round(alpha * n) // number), n, "float32")
             half = gemm_width(-(-n // 2))
 
             def spec(shape, where, mesh=mesh):
                 return jax.ShapeDtypeStruct(shape, np.float32, sharding=NamedSharding(mesh, where))
 
-            row, second = PartitionSpec(sharded.ROW), PartitionSpec(None, sharded.ROW)
+            row, second = PartitionSpec(over_devices.ROW), PartitionSpec(None, over_devices.ROW)
             arguments = (
                 spec((number, n, p * k), row),
                 (spec((size, half), row), spec((size, half), row)),
@@ -248,8 +249,8 @@ class Report:
                 spec((1, size), second),
                 spec((size, p), row),
             )
-            add = sharded._adder(mesh, False).lower(*arguments).compile().as_text()
-            total = sharded._sum(mesh).lower(spec((number, n, p * k), row)).compile().as_text()
+            add = over_devices._adder(mesh, False).lower(*arguments).compile().as_text()
+            total = over_devices._sum(mesh).lower(spec((number, n, p * k), row)).compile().as_text()
             words = r"(all-reduce|all-gather|all-to-all|collective-permute|reduce-scatter)(?:-start)?\("
             print(
                 f"{number} cards: a block's share {dict(Counter(re.findall(words, add))) or 'nothing between cards'}, the sum "

@@ -134,8 +134,11 @@ def programs(
         Program("sims.instance._spread", (shape(size, n), shape(n))),
         Program("sims.instance._place", (shape(m, n), shape(128, n), whole, whole)),
         Program("sims.threefry._rows", (shape(size, 2, of=np.uint32), shape(size, of=np.uint32)), {"n": n, "dtype": dtype}),
-        Program("sims.dynamics.hessians._split", (vectors, shape(n, p, 1))),
-        Program("sims.dynamics.hessians._joined", (vectors, vectors, shape(1, p, k), shape(n, p, 1), shape(1, p, 1), real)),
+        Program("sims.dynamics.hessians._split", (shape(n, p * k), shape(n, p, 1))),
+        Program(
+            "sims.dynamics.hessians._joined",
+            (shape(n, p * k), shape(n, p * k), shape(1, p, k), shape(n, p, 1), shape(1, p, 1), real),
+        ),
     ]  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.scaling [--n 2000] [--devices 1,2,4,8] [--processes 1,2]
 
-Rows over devices: H V for k = 8 vectors in float32 on `sharded_operator`, XLA's CPU split into D devices
+Rows over devices: H V for k = 8 vectors in float32 on an operator over a mesh, XLA's CPU split into D devices
 (XLA_FLAGS=--xla_force_host_platform_device_count=D, a process each). Strong: the same rows on D devices; weak: as many rows
 more as there are devices. All devices of one machine share its cores, so nothing can become faster here: perfect is a time that
 stays (strong) or grows with the rows (weak), and what is printed, the time that perfect sharing would take over the time
@@ -34,7 +34,8 @@ from bbp.sweep import PROGRAM
 from sims import machine
 from sims.instance import draw
 from sims.machine import ROOM
-from sims.sharded import sharded_operator
+from sims.operator import hessian_operator
+from sims.rows import row_mesh
 from theory.model import Committee
 
 P, K, ALPHA = 2, 8, 2.0
@@ -53,7 +54,8 @@ def seconds(n: int, m: int, p: int, k: int, devices: int, *, stored: bool) -> tu
 def one(n: int, alpha: float, stored: bool, repeat: int = 5) -> float:
     """Seconds of one product on all devices of this process, the least of the repetitions."""
     model = Committee(P, 1, 0.3)
-    operator = sharded_operator(draw(model, n, alpha, dtype="float32", data=False), stored=stored)
+    drawn = draw(model, n, alpha, dtype="float32", data=False)
+    operator = hessian_operator(drawn, stored=stored, mesh=row_mesh())
     vectors = jax.numpy.asarray(np.random.default_rng(0).normal(size=(P * n, K)), "float32")
     times = []
     for _ in range(repeat + 1):

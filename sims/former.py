@@ -11,7 +11,6 @@ SIMS = Former(
         "machine": "card limits",
         "operator": "operator.operator",
         "sampling": "resolution",
-        "sharded": "operator.sharded",
         "signal": "observables",
     },
     says={
@@ -26,7 +25,7 @@ SIMS = Former(
         "sims.krylov.solver": "krylov.settings.InUnits",
         "sims.krylov.space": "krylov.projected",
         "sims.machine": "memory",
-        "sims.operator.HessianOperator on sims.sharded.ShardedRows": "sharded.ShardedOperator",
+        "sims.operator.hessian_operator(..., mesh=sims.rows.row_mesh())": "operator.sharded sharded",
         "sims.operator.hessian_operator(..., points=)": "one_draw.SharedDraw one_draw.shared_draw",
         "sims.rows": "operator.rows",
         "sims.solvers.dense and sims.tridiagonal": "dense",

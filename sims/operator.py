@@ -25,21 +25,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from numpy.typing import NDArray
 
 from sims.backend import pinned, power_of_two
 from sims.checks import reals
 from sims.hessian import Functions, functions_of, weight_parts
-from sims.instance import (
-    Instance,
-    finite_p,
-    teacher_noise,
-)
+from sims.instance import Instance, finite_p, teacher_noise
 from sims.rows import Block, Part, Rows, rows_of, single, times
 from theory.checks import ParameterError, shown
 from theory.model.network import Network
@@ -142,7 +139,7 @@ class HessianOperator:
         return _block_major(vectors, self.p)
 
     @pinned
-    def lowered(self) -> HessianOperator | None:
+    def lowered(self) -> Self | None:
         """The same operator with data and weights rounded to float32; None where rows are not stored.
 
         The operator itself if it is of float32.
@@ -164,10 +161,12 @@ def hessian_operator(
     stored: bool = True,
     size: int | None = None,
     mirror: bool | None = None,
+    mesh: Mesh | None = None,
     points: Sequence[tuple[Network, int]] | None = None,
 ) -> HessianOperator:
     """The operator of one instance. stored = False: rows are drawn again at every product.
 
+    mesh    `sims.rows.row_mesh(devices)`, over which the rows are spread; None: on one device
     size, mirror as in `sims.rows.rows_of`; points as in `weighted`, by default the instance's own.
 
     >>> from sims.instance import draw
@@ -176,7 +175,7 @@ def hessian_operator(
     >>> operator.order, operator(np.ones((1, 2, 12, 3))).shape
     (24, (1, 2, 12, 3))
     """
-    rows = rows_of(instance, stored=stored, size=size, mirror=mirror)
+    rows = rows_of(instance, stored=stored, size=size, mirror=mirror, mesh=mesh)
     points = [(instance.model, instance.m)] if points is None else points
     return weighted(rows, instance.student, instance.teacher, points, key=instance.key)
 
@@ -224,7 +223,7 @@ def weighted(
         parts.append(made)
         largest.append(size)
     units = tuple(power_of_two(float(size)) for size in np.max(np.asarray(largest), axis=0))
-    kept = tuple(_in_units(*part, jnp.asarray(units), str(rows.dtype)) for part in parts)
+    kept = tuple(rows.beside(_in_units(*part, jnp.asarray(units), str(rows.dtype))) for part in parts)
     return HessianOperator(rows, kept, p, units)
 
 

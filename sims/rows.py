@@ -1,15 +1,25 @@
-"""The data of a Hessian in blocks of rows: kept, or drawn again from their key whenever they are needed."""
+"""The data of a Hessian in blocks of rows: kept, or drawn again from their key whenever they are needed; on one device or many.
+
+Over a mesh each device holds (or draws) its share of every block and multiplies it with the whole of V; the shares of H V are
+added up once a product, on the first device of each process. The Krylov basis lives there too, and all processes run the same
+solve. A row is drawn from its own key, so the data are those of one device, whatever the number of devices, and results agree
+to the rounding of a different order of summation.
+
+Several hosts: start one process on each, the same program everywhere, and call
+`jax.distributed.initialize()` before anything else of JAX; `row_mesh()` then spans the devices of all hosts.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from sims import machine
 from sims.backend import HIGHEST, pinned
@@ -26,6 +36,8 @@ Part = tuple[
 BLOCK_BYTES = {"cpu": 16 << 20, "gpu": machine.BLOCK_BYTES}
 # of one that is kept: larger on a CPU, for fewer and faster products
 STORED_BYTES = {"cpu": 256 << 20, "gpu": machine.BLOCK_BYTES}
+ROW = "row"  # axis of a mesh
+_SPLIT, _SPLIT_SECOND, _WHOLE = PartitionSpec(ROW), PartitionSpec(None, ROW), PartitionSpec()
 _FEW = 16  # student rows that are written out one by one in a compiled step
 
 
@@ -71,6 +83,14 @@ class Rows:
         draw: Any = row_block if jax.default_backend() == "cpu" else row_halves
         return draw(self.key, np.uint32(start), self.size, self.n, str(self.dtype))
 
+    def transposed(self, block: Any) -> jax.Array:
+        """The second copy of a whole block."""
+        return jnp.array(block.T)
+
+    def beside(self, part: Part) -> Part:
+        """The weights of a block where its rows are."""
+        return part
+
     def product(self, parts: tuple[Part, ...], columns: jax.Array) -> jax.Array:
         """X' F X V for V as columns (n, sets p k), F from its parts, one a block; without the covariance."""
         total = None
@@ -79,6 +99,46 @@ class Rows:
             total = _first_block(*share) if total is None else _add_block(total, *share)
         assert total is not None  # M is at least 1
         return total
+
+
+def row_mesh(devices: Sequence[Any] | None = None) -> Mesh:
+    """A mesh of one axis over the given devices (default: all that JAX sees, those of other hosts included)."""
+    devices = list(jax.devices()) if devices is None else list(devices)
+    if not devices:
+        raise ParameterError("devices must not be empty")
+    return Mesh(np.array(devices), (ROW,))
+
+
+@dataclass(frozen=True)
+class ShardedRows(Rows):
+    """Blocks of rows as in `Rows`, each block spread over the devices of a mesh, and so are the weights beside it."""
+
+    mesh: Mesh = field(default_factory=row_mesh)
+
+    def drawn(self, start: int) -> Block:
+        """The block from this row on, each device's share from its key."""
+        rows = row_block if jax.default_backend() == "cpu" else row_halves
+        draw = pinned(_drawer(rows, self.mesh, self.size // self.mesh.size, self.n, str(self.dtype)))
+        return draw(self.key, np.uint32(start))
+
+    def transposed(self, block: Any) -> jax.Array:
+        """The second copy of a whole block."""
+        return _transposer(self.mesh)(block)
+
+    def beside(self, part: Part) -> Part:
+        """The weights of a block where its rows are."""
+        return _spreader(self.mesh)(*part)
+
+    def product(self, parts: tuple[Part, ...], columns: jax.Array) -> jax.Array:
+        """X' F X V for V as columns (n, sets p k), on the first device of this process."""
+        mesh = self.mesh
+        columns = _replicate(columns, mesh)
+        # A sum for each device: they exchange it once a product, not once a block.
+        total = _zero_maker(mesh, columns.shape, str(self.dtype))()
+        add = _adder(mesh, self.stored is not None and self.stored[0][1] is not None)
+        for (block, mirror), (d, c, g) in zip(self, parts, strict=True):
+            total = add(total, block, mirror, columns, d, c, g)
+        return _sum(mesh)(total).addressable_shards[0].data
 
 
 def times(block: Block, columns: jax.Array) -> jax.Array:
@@ -151,25 +211,36 @@ def block_size(m: int, n: int, dtype: Any, size: int | None = None, *, stored: b
 
 @pinned
 def rows_of(
-    instance: Instance, *, stored: bool = True, size: int | None = None, mirror: bool | None = None
+    instance: Instance,
+    *,
+    stored: bool = True,
+    size: int | None = None,
+    mirror: bool | None = None,
+    mesh: Mesh | None = None,
 ) -> Rows:
     """The data of one instance, its covariance in them.
 
     stored  False: drawn again at every product. Data that the instance already carries are else cut into blocks (a copy: let go
             of the instance), as those on inputs of one's own always are
-    size    rows in a block (default: by bytes, `block_size`)
+    size    rows in a block on one device (default: by bytes, `block_size`)
     mirror  keep the transpose of each block too (default: on the CPU)
+    mesh    devices over which the rows are spread, drawn from their key; not those on inputs of one's own
     """
     dtype = np.dtype(of_type("instance", instance, Instance).student.dtype)
-    m, n, data = instance.m, instance.n, instance.data
+    m, n, data = instance.m, instance.n, None if mesh is not None else instance.data
+    if mesh is not None and instance.model.inputs is not None:
+        raise ParameterError("mesh must be None with inputs of one's own, whose rows have no key")
     # Inputs of one's own cannot be drawn again from a key.
     held = data is not None and (stored or instance.model.inputs is not None)
     on_host = jax.default_backend() == "cpu"
     mirror = on_host if mirror is None else mirror
-    size = block_size(m, n, dtype, size, stored=stored or held)
+    devices = 1 if mesh is None else mesh.size
+    size = devices * block_size(-(-m // devices), n, dtype, size, stored=stored or held)
     # Rows that the instance carries have Sigma in them.
     roots = None if held or instance.roots is None else jnp.asarray(instance.roots, dtype)
     rows = Rows(m, n, size, dtype, None, data_key(instance.key), roots)
+    if mesh is not None:
+        rows = ShardedRows(**vars(rows), mesh=mesh)
     if held and data is not None:
         filling = 0 if on_host else gemm_width(n) - n
         cut = [data[start : start + size] for start in range(0, m, size)]
@@ -180,9 +251,67 @@ def rows_of(
             raise ParameterError("mirror must be False where blocks are halves, as on a GPU")
     else:
         return rows
-    return replace(rows, stored=tuple((block, jnp.array(block.T) if mirror else None) for block in blocks))
+    return replace(
+        rows, stored=tuple((block, rows.transposed(block) if mirror else None) for block in blocks)
+    )
 
 
 def single(x: jax.Array) -> jax.Array:
     """An array rounded to float32."""
     return x.astype(jnp.float32)
+
+
+@functools.cache
+def _drawer(rows: Callable[..., Block], mesh: Mesh, share: int, n: int, dtype: str) -> Any:
+    def draw(key: jax.Array, start: jax.Array) -> Block:
+        # Rows are numbered through the devices, so that the data are those of one.
+        return rows(key, start + jax.lax.axis_index(ROW).astype(jnp.uint32) * share, share, n, dtype)
+
+    return jax.jit(jax.shard_map(draw, mesh=mesh, in_specs=_WHOLE, out_specs=_SPLIT, check_vma=False))
+
+
+@functools.cache
+def _adder(mesh: Mesh, mirrored: bool) -> Any:
+    def add(total: jax.Array, *block: Any) -> jax.Array:
+        return total + block_share(*block)[None]
+
+    specs = (
+        _SPLIT,
+        _SPLIT,
+        _SPLIT_SECOND if mirrored else _WHOLE,
+        _WHOLE,
+        _SPLIT_SECOND,
+        _SPLIT_SECOND,
+        _SPLIT,
+    )
+    return jax.jit(
+        jax.shard_map(add, mesh=mesh, in_specs=specs, out_specs=_SPLIT, check_vma=False), donate_argnums=0
+    )
+
+
+@functools.cache
+def _sum(mesh: Mesh) -> Any:
+    return jax.jit(lambda total: jnp.sum(total, axis=0), out_shardings=NamedSharding(mesh, _WHOLE))
+
+
+@functools.cache
+def _transposer(mesh: Mesh) -> Any:
+    return jax.jit(jnp.transpose, out_shardings=NamedSharding(mesh, _SPLIT_SECOND))
+
+
+@functools.cache
+def _spreader(mesh: Mesh) -> Any:
+    shardings = tuple(NamedSharding(mesh, spec) for spec in (_SPLIT_SECOND, _SPLIT_SECOND, _SPLIT))
+    return jax.jit(lambda d, c, g: (d, c, g), out_shardings=shardings)
+
+
+@functools.cache
+def _zero_maker(mesh: Mesh, shape: tuple[int, ...], dtype: str) -> Any:
+    return jax.jit(lambda: jnp.zeros((mesh.size, *shape), dtype), out_shardings=NamedSharding(mesh, _SPLIT))
+
+
+def _replicate(array: jax.Array, mesh: Mesh) -> jax.Array:
+    """An array of this process as one on the whole mesh; every process must give the same."""
+    here = [device for device in mesh.devices.flat if device.process_index == jax.process_index()]
+    copies = [jax.device_put(array, device) for device in here]
+    return jax.make_array_from_single_device_arrays(array.shape, NamedSharding(mesh, _WHOLE), copies)

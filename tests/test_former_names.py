@@ -23,7 +23,6 @@ WORKS = {
     "sims.losses.loss_of": "sims.functions:loss_of",
     "sims.observables.Observable": "sims.signal:Observable",
     "sims.operator.operator.hessian_operator": "sims.operator:hessian_operator",
-    "sims.operator.sharded.sharded_operator": "sims.sharded:sharded_operator",
     "sims.pinned.pinned": "sims.backend:pinned",
     "sims.resolution.require_resolved": "sims.sampling:require_resolved",
     "sims.targets.target_of": "sims.functions:target_of",

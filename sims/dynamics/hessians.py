@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +33,7 @@ from sims.hessian import dense_blas, functions_of
 from sims.instance import Instance, outputs
 from sims.krylov.solver import lowest_krylov
 from sims.operator import HessianOperator, weighted
-from sims.rows import Rows, rows_of
+from sims.rows import Rows, rows_of, single
 from sims.signal import overlaps
 from sims.solvers import Code, Eigenpairs
 from sims.solvers.dense import lowest_dense
@@ -73,65 +74,41 @@ def hessians(
     return plain, riemannian_hessian(student, gradient, plain, lift=float(np.linalg.norm(tangential)))
 
 
-@dataclass(frozen=True)
-class RiemannianOperator:
-    """The Riemannian Hessian as an operator of one set (`sims.krylov.solver.BlockOperator`), from that of the plain one:
-    P (H - curvature) P + lift (1 - P), with P the projection on the tangent space (`sims.dynamics.problem`).
+@dataclass(frozen=True, kw_only=True)
+class RiemannianOperator(HessianOperator):
+    """The Riemannian Hessian, of one set: P (H - curvature) P + lift (1 - P), with H the plain one of the same rows and weights
+    and P the projection on the tangent space (`sims.dynamics.problem`).
 
     normals    (N, p, 1) unit student rows
     curvature  (1, p, 1) w_k . gradient_k / N, and lift, in units of the plain operator
     """
 
-    plain: HessianOperator
     normals: jax.Array
     curvature: jax.Array
     lift: float
 
-    sets = 1
-
-    @property
-    def order(self) -> int:
-        """Order p N."""
-        return self.plain.order
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Of the products."""
-        return self.plain.dtype
-
-    @property
-    def units(self) -> Sequence[float]:
-        """That of the plain operator."""
-        return self.plain.units
+    @pinned
+    def columns(self, columns: jax.Array) -> jax.Array:
+        """H V in `units` for V as a matrix (N, p k)."""
+        tangential, along = _split(columns, self.normals)
+        product = super().columns(tangential)
+        return _joined(product, tangential, along, self.normals, self.curvature, self.lift)
 
     @pinned
-    def product(self, chosen: Sequence[int], blocks: Sequence[jax.Array]) -> list[jax.Array]:
-        """The product with one block (order, k)."""
-        tangential, along = _split(blocks[0], self.normals)
-        (product,) = self.plain.product(chosen, [tangential])
-        return [_joined(product, tangential, along, self.normals, self.curvature, self.lift)]
-
-    @pinned
-    def lowered(self) -> RiemannianOperator | None:
-        """The same in float32; None where the plain operator has no such copy."""
-        plain = self.plain.lowered()
-        if plain is None:
+    def lowered(self) -> Self | None:
+        """The same in float32; None where rows are not stored."""
+        lowered = super().lowered()
+        if lowered is None:
             return None
-        normals, curvature = (x.astype(plain.dtype) for x in (self.normals, self.curvature))
-        return RiemannianOperator(plain, normals, curvature, self.lift)
-
-    @pinned
-    def ordered(self, vectors: jax.Array) -> jax.Array:
-        """Vectors (p N, k) to block-major rows."""
-        return self.plain.ordered(vectors)
+        return replace(lowered, normals=single(self.normals), curvature=single(self.curvature))
 
 
 @jax.jit
-def _split(block: jax.Array, normals: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The tangent part (order, k) of a block, rows i p + q, and its components (1, p, k) along the normals."""
-    v = block.reshape(*normals.shape[:2], -1)
+def _split(columns: jax.Array, normals: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The tangent part of columns (N, p k), and their components (1, p, k) along the normals."""
+    v = columns.reshape(*normals.shape[:2], -1)
     along = jnp.sum(normals * v, axis=0, keepdims=True)
-    return (v - normals * along).reshape(block.shape), along
+    return (v - normals * along).reshape(columns.shape), along
 
 
 @jax.jit
@@ -169,7 +146,8 @@ def operators(
     widest = 1.0 if instance.roots is None else float(np.max(instance.roots)) ** 2
     bound = 4 * widest * (1 + math.sqrt(instance.m / instance.n)) ** 2 + float(jnp.max(jnp.abs(curvature)))
     normals = (w / jnp.linalg.norm(w, axis=1, keepdims=True)).T[:, :, None]
-    return plain, RiemannianOperator(plain, normals, curvature.reshape(1, p, 1), bound)
+    own = {"normals": normals, "curvature": curvature.reshape(1, p, 1), "lift": bound}
+    return plain, RiemannianOperator(plain.rows, plain.parts, p, plain.units, **own)
 
 
 @pinned

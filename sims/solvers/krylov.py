@@ -23,7 +23,7 @@ from sims.krylov.settings import krylov_bytes
 from sims.krylov.solver import Settings, lowest_krylov
 from sims.machine import fits
 from sims.operator import HessianOperator, hessian_operator, interleaved
-from sims.sharded import sharded_operator
+from sims.rows import row_mesh
 from sims.signal import overlaps, signal_vectors
 from sims.solvers import Code, Eigenpairs, Overlaps, Solver
 from sims.tridiagonal import MARGIN, STEPS, group_means, groups, point_mass
@@ -49,8 +49,8 @@ def solve_krylov(drawn: Instance, k: int) -> Eigenpairs:
     """
     model, dtype = drawn.model, str(real_dtype(drawn.student.dtype))
     stored = stores(model, drawn.n, drawn.m / drawn.n, k, dtype)
-    make = sharded_operator if jax.device_count() > 1 and model.inputs is None else hessian_operator
-    operator = make(drawn, stored=stored)
+    mesh = row_mesh() if jax.device_count() > 1 and model.inputs is None else None
+    operator = hessian_operator(drawn, stored=stored, mesh=mesh)
     pairs = lowest_krylov(operator, k, degeneracy=int(model.degeneracy), settings=SETTINGS[dtype])
     if pairs.code is Code.INVALID:
         return pairs

@@ -14,8 +14,8 @@ from sims.functions import activation_of
 from sims.krylov.solver import Settings
 from sims.one_draw import sample_grid
 from sims.operator import hessian_operator
+from sims.rows import row_mesh
 from sims.sampling import sample_point
-from sims.sharded import row_mesh, sharded_operator
 from sims.signal import student_shares
 from sims.threefry import row_block
 from tests.sims.instances import host_draw
@@ -105,7 +105,7 @@ def test_matrix_and_products_are_the_second_derivative_of_the_loss(model):
     if model is MODELS["all"]:
         bare = dataclasses.replace(drawn, data=None)
         operators += [hessian_operator(bare, size=5), hessian_operator(bare, stored=False, size=5)]
-        operators += [sharded_operator(bare, row_mesh(jax.devices()[:1]), size=8)]
+        operators += [hessian_operator(bare, mesh=row_mesh(jax.devices()[:1]), size=8)]
     for made in operators:
         found = np.asarray(made(v)).reshape(expected.shape)
         np.testing.assert_allclose(found, expected, atol=1e-10, rtol=0)

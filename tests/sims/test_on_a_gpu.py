@@ -15,9 +15,8 @@ from sims.dynamics.state import Rules
 from sims.instance import draw, padded
 from sims.krylov import settings as krylov_settings
 from sims.operator import hessian_operator
-from sims.rows import block_size
+from sims.rows import block_size, row_mesh
 from sims.sampling import bytes_needed, preferred_solver, sample_point
-from sims.sharded import sharded_operator
 from sims.solvers.dense import dense_bytes
 from sims.solvers.krylov import solve_krylov
 from sims.threefry import row_halves
@@ -33,19 +32,19 @@ def on_gpu(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("make", "stored"),
+    ("mesh", "stored"),
     [
-        (hessian_operator, True),
-        (sharded_operator, False),
-        pytest.param(hessian_operator, False, marks=pytest.mark.slow),
-        pytest.param(sharded_operator, True, marks=pytest.mark.slow),
+        (None, True),
+        (row_mesh(), False),
+        pytest.param(None, False, marks=pytest.mark.slow),
+        pytest.param(row_mesh(), True, marks=pytest.mark.slow),
     ],
 )
-def test_products_agree(on_gpu, make, stored):
+def test_products_agree(on_gpu, mesh, stored):
     vectors = np.random.default_rng(0).normal(size=(2, 40, 3))
-    host = make(draw(MODEL, 40, 2.0, seed=1, data=False), stored=stored)(vectors)
+    host = hessian_operator(draw(MODEL, 40, 2.0, seed=1, data=False), stored=stored, mesh=mesh)(vectors)
     on_gpu()
-    device = make(draw(MODEL, 40, 2.0, seed=1, data=False), stored=stored)
+    device = hessian_operator(draw(MODEL, 40, 2.0, seed=1, data=False), stored=stored, mesh=mesh)
     assert all(mirror is None for _, mirror in device.rows)
     np.testing.assert_allclose(device(vectors), host, rtol=1e-12, atol=1e-12)
 

@@ -15,7 +15,7 @@ import numpy as np
 from sims.instance import draw
 from sims.krylov.solver import Settings, lowest_krylov
 from sims.operator import hessian_operator
-from sims.sharded import row_mesh, sharded_operator
+from sims.rows import row_mesh
 from theory.model import Committee
 
 assert jax.device_count() == 8
@@ -27,7 +27,7 @@ settings = Settings(tol=1e-9, basis=60)
 values = lowest_krylov(one, 4, settings=settings).values
 rows = []
 for number, stored, solved in json.loads(sys.argv[1]):
-    operator = sharded_operator(instance, row_mesh(jax.devices()[:number]), stored=stored, size=16)
+    operator = hessian_operator(instance, mesh=row_mesh(jax.devices()[:number]), stored=stored, size=16)
     found = lowest_krylov(operator, 4, settings=settings) if solved else None
     data = np.concatenate([np.asarray(block) for block, _ in operator.rows])[: instance.m]
     reference = np.concatenate([np.asarray(block) for block, _ in one.rows])[: instance.m]
@@ -38,7 +38,7 @@ for number, stored, solved in json.loads(sys.argv[1]):
         "values": float(np.max(np.abs(found.values - values))) if solved else 0.0,
         "code": int(found.code) if solved else 0,
     })
-lowered = sharded_operator(instance, stored=True).lowered()
+lowered = hessian_operator(instance, mesh=row_mesh()).lowered()
 difference = float(np.max(np.abs(np.asarray(lowered(v.astype(np.float32))) - product)))
 searched = all(solved for *_, solved in json.loads(sys.argv[1]))
 single = lowest_krylov(lowered, 4, settings=Settings(basis=60)).values if searched else values
