@@ -17,9 +17,10 @@ from typing import Any
 
 from bbp.console import options, program
 from bbp.console.messages import FileError, log
-from bbp.console.program import Program, callable_as
+from bbp.console.program import callable_as
 from bbp.experiments import models, own
 from bbp.experiments.options import COMPARE
+from bbp.experiments.program import Program
 from bbp.files import disk
 from theory.checks import ParameterError, shown
 

@@ -13,8 +13,9 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from bbp.console.program import NO_OBSERVABLES, Program, callable_as
+from bbp.console.program import callable_as
 from bbp.experiments.options import DESCENT
+from bbp.experiments.program import NO_OBSERVABLES, Program
 
 EXAMPLE = """  bbp descent                                              a first look at p = 2: about a minute
   bbp descent --p 1 --alpha-grid 0.5:6:12 --n 200 --samples 40 --start random --out results/p1.h5

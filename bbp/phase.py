@@ -7,8 +7,9 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from bbp.console.program import NO_OBSERVABLES, Program, callable_as
+from bbp.console.program import callable_as
 from bbp.experiments.options import PHASE
+from bbp.experiments.program import NO_OBSERVABLES, Program
 
 SUMMARY = (
     "Transitions alpha_BBP, their kind and overlap jump, alpha_0 and a_c over widths p and normalisations a. With an"

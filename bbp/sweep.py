@@ -12,8 +12,9 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from bbp.console.program import Program, callable_as
+from bbp.console.program import callable_as
 from bbp.experiments.options import SWEEP
+from bbp.experiments.program import Program
 
 EXAMPLE = """  bbp sweep --alpha-grid                         a first look: 11 alphas around alpha_BBP, under a minute
   bbp sweep --alpha-grid 0.5:2:16 --p 2 --a 0.3 --n 400,800 --samples 32 --out results/p2.h5

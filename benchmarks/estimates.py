@@ -13,7 +13,7 @@ import argparse
 import sys
 import time
 
-from bbp.engine.tasks import Unit, compute
+from bbp.engine.units import Unit, compute
 from bbp.sweep import PROGRAM
 
 DENSE = "70:1:0.6:dense,150:3:1.5:dense,300:2:0.7:dense,600:1:2:dense,700:2:1:dense,1500:1:1:dense"

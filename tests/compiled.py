@@ -35,9 +35,8 @@ def use() -> None:
     sys.dont_write_bytecode = False
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
-    from bbp.engine.cache import (
-        processor,
-    )  # only here: it brings NumPy, whose BLAS reads the environment when it is loaded
+    # Only here: it brings NumPy, whose BLAS reads the environment when it is loaded.
+    from bbp.engine.executors import processor
 
     directory = CACHE / f"compiled-{processor()}"
     try:

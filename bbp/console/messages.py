@@ -54,6 +54,12 @@ def _shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:kept]}...{text[-kept:]}"
 
 
+def in_words(error: OSError) -> str:
+    """An OSError in words: "No space left on device: 'results/x.h5'"."""
+    name = f": {error.filename!r}" if error.filename else ""
+    return f"{error.strerror or one_line(error)}{name}"
+
+
 def duration(seconds: float) -> str:
     """A time in words, about as precise as an estimate is."""
     if seconds < 60:

@@ -1,4 +1,5 @@
-"""Where units run: in this process, in processes of this machine, on a dask cluster, or wherever a given executor runs them.
+"""Where units run: in this process, in processes of this machine, on a dask cluster, or wherever a given executor runs them;
+and where what JAX compiles for them is kept.
 
 All but the first are a `concurrent.futures.Executor`; `results` is what is done with any. They only compute: the process that
 asked stores what comes back. A worker that dies costs the unit it held, which another tries again; a unit that takes TRIES
@@ -11,12 +12,16 @@ Whoever reaches a port of dask can run code there: dask has TLS for that (docs/c
 from __future__ import annotations
 
 import ctypes
+import functools
+import hashlib
 import logging
 import os
+import platform
 import queue
 import re
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
@@ -25,12 +30,16 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
+import platformdirs
+
 from bbp.console import messages, process
 from bbp.console.messages import RunError, log
-from bbp.engine.tasks import Result, Unit, compute, failure, made
-from sims.machine import ONE_CORE
+from bbp.engine.units import Result, Unit, compute, failure, made
 from theory.checks import ParameterError, shown
 
+# What runs units and gives their results; after a signal it gives what it has computed already, and ends as process.check does.
+Work = Callable[[Iterable[Unit]], Iterator[Result]]
+PATIENCE = 600.0  # seconds that workers of a scheduler are waited for
 LOOK_SECONDS = 1.0  # between looks at signals and workers while no result comes
 TRIES = 4  # workers that a unit may take down before it counts as failed: as many as dask allows
 WINDOW = 4096  # units that an executor of unknown size holds at once
@@ -39,6 +48,42 @@ CONNECT_SECONDS = 30.0  # for a scheduler to answer
 _CHILD = {"PYTHONSAFEPATH": "1", "LOKY_MAX_MEMORY_LEAK_SIZE": "1e18"}
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _GPU = re.compile(r"[0-9]+|(GPU|MIG)-[0-9a-fA-F/-]+")
+
+
+@contextmanager
+def working(
+    *,
+    executor: Executor | None = None,
+    scheduler: str | None = None,
+    wait: float | None = None,
+    workers: int | None = None,
+    processes: int = 1,
+    cache: str | None = None,
+) -> Iterator[Work]:
+    """What runs units: the given executor, a dask cluster, processes of this machine, or this process.
+
+    wait     seconds without any worker of the scheduler after which the run ends (PATIENCE)
+    workers  so many processes, each with a GPU of its own where there are GPUs
+    cache    directory in which JAX keeps compiled programs
+
+    ParameterError without dask, or with fewer GPUs than workers; RunError without processes.
+    """
+    if executor is not None:
+        yield functools.partial(results, executor)
+    elif scheduler is not None:
+        with dask(scheduler, PATIENCE if wait is None else wait) as (cluster, watch):
+            yield functools.partial(results, cluster, watch=watch)
+    elif workers is not None or processes > 1:
+        cards = gpus() if workers is not None else []
+        if cards and workers and workers > len(cards):
+            raise ParameterError(
+                f"workers must be at most {len(cards)}, one for each GPU, got {workers} (or JAX_PLATFORMS=cpu)"
+            )
+        with Processes(workers or processes, cache_environment(cache), cards) as own:
+            yield functools.partial(results, own)
+    else:
+        keep_programs(cache)
+        yield here
 
 
 def here(units: Iterable[Unit]) -> Iterator[Result]:
@@ -70,7 +115,7 @@ def given(executor: Any) -> Executor:
 
 
 def results(
-    executor: Executor, units: Iterable[Unit], watch: Callable[[bool], None] = lambda came: None
+    executor: Executor, units: Iterable[Unit], *, watch: Callable[[bool], None] = lambda came: None
 ) -> Iterator[Result]:
     """Results of `units` in the order in which they finish.
 
@@ -186,31 +231,33 @@ class Processes(Executor):
         one_core: bool = True,
     ):
         """Start `number` processes with more variables in their `environment`; `gpus` gives each one of these."""
+        from sims.machine import ONE_CORE  # late: it brings JAX
+
         common = (ONE_CORE if one_core else {}) | _CHILD | dict(environment or {})
         own = [{"CUDA_VISIBLE_DEVICES": name} for name in gpus] or [{}] * number
         self.window = number
-        self._lanes = [_Lane(common | each) for each in own[:number]]
+        self._each = [_Process(common | each) for each in own[:number]]
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Give the call to the process that holds least; RunError if one cannot be started."""
-        lane = min(self._lanes, key=lambda lane: sum(not future.done() for future in lane.held))
-        return lane.submit(fn, *args, **kwargs)
+        least = min(self._each, key=lambda each: sum(not future.done() for future in each.held))
+        return least.submit(fn, *args, **kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = True) -> None:
         """End the processes at once, whatever they hold."""
-        for lane in self._lanes:
-            lane.executor.shutdown(wait=True, kill_workers=True)
+        for each in self._each:
+            each.executor.shutdown(wait=True, kill_workers=True)
 
 
-class _Lane:
-    """A process that can be replaced, and what it has been given."""
+class _Process:
+    """A process that is replaced by another when it dies, and the calls that it holds."""
 
     def __init__(self, environment: Mapping[str, str]):
         self.environment = dict(environment)
         self.start()
 
     def start(self) -> None:
-        """Start a process."""
+        """Start it."""
         from loky import ProcessPoolExecutor  # late: most runs need none
 
         try:
@@ -224,7 +271,7 @@ class _Lane:
         self.held: list[Future[Any]] = []
 
     def submit(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
-        """Give a call to the process, or to another in its place where it has died."""
+        """Give it a call, after a start where it has died."""
         try:
             future = self.executor.submit(fn, *args, **kwargs)
         except BrokenExecutor:
@@ -295,41 +342,42 @@ def dask(address: str, patience: float) -> Iterator[tuple[Executor, Callable[[bo
         raise RunError(f"cannot reach a dask scheduler at {address!r}: {_words(error)}") from None
     log.info("scheduler %s has %d workers", address, len(client.scheduler_info()["workers"]))
     try:
-        yield client.get_executor(pure=False), _Watch(client, patience)
+        yield client.get_executor(pure=False), watched(client, patience)
     finally:
         with suppress(Exception):  # the scheduler may have gone
             client.close(timeout=LOOK_SECONDS)
 
 
-class _Watch:
-    """Asks a scheduler for its workers while no result comes; RunError if it is lost, or none works for `patience` seconds."""
+def watched(client: Any, patience: float) -> Callable[[bool], None]:
+    """What asks a scheduler for its workers while no result comes; RunError from it if the scheduler is lost, or none works
+    for `patience` seconds."""
+    since: float | None = None  # when there was none
 
-    def __init__(self, client: Any, patience: float):
-        self.client, self.patience = client, patience
-        self.since: float | None = None  # when there was none
-
-    def __call__(self, came: bool) -> None:
-        """Look if no result `came`."""
-        if came:
-            self.since = None
-            return
-        try:
-            ask = self.client.scheduler.identity
-            workers = self.client.sync(ask, callback_timeout=CONNECT_SECONDS)["workers"].values()
-        except Exception as error:
-            raise RunError(f"the dask scheduler is lost ({type(error).__name__})") from None
-        if any(worker.get("status") != "paused" for worker in workers):
-            self.since = None
+    def watch(came: bool) -> None:
+        nonlocal since
+        workers = [] if came else _workers(client)
+        if came or any(worker.get("status") != "paused" for worker in workers):
+            since = None
             return
         words = "there is no worker"
         if workers:  # dask pauses those that have filled four fifths of their memory
             limit = max(worker.get("memory_limit") or 0 for worker in workers) / 1e6
             words = f"every worker is paused for want of memory (limit {limit:.0f} MB: --memory-limit of dask worker)"
-        if self.since is None:
-            self.since = time.monotonic()
-            log.warning("%s: the run ends if that lasts %.0f s", words, self.patience)
-        elif time.monotonic() - self.since > self.patience:
-            raise RunError(f"{words}, for {self.patience:.0f} s")
+        if since is None:
+            since = time.monotonic()
+            log.warning("%s: the run ends if that lasts %.0f s", words, patience)
+        elif time.monotonic() - since > patience:
+            raise RunError(f"{words}, for {patience:.0f} s")
+
+    return watch
+
+
+def _workers(client: Any) -> list[dict[str, Any]]:
+    try:
+        ask = client.scheduler.identity
+        return list(client.sync(ask, callback_timeout=CONNECT_SECONDS)["workers"].values())
+    except Exception as error:
+        raise RunError(f"the dask scheduler is lost ({type(error).__name__})") from None
 
 
 def gpus() -> list[str]:
@@ -344,3 +392,65 @@ def gpus() -> list[str]:
         names = [name.strip() for name in os.environ["CUDA_VISIBLE_DEVICES"].split(",")]
         return list(takewhile(_GPU.fullmatch, names))
     return [str(index) for index, _ in enumerate(Path("/proc/driver/nvidia/gpus").glob("*"))]
+
+
+NO_CACHE = "none"  # in place of a directory: keep nothing
+_FOLDER = "hessian-bbp"
+# Our programs are many and small: JAX by itself keeps only those that took a second to compile.
+_KEEPING = {
+    "jax_persistent_cache_min_compile_time_secs": 0,
+    "jax_persistent_cache_min_entry_size_bytes": -1,
+    # Bytes: some thousand programs of about 20 kB, all of which JAX looks at whenever it writes one.
+    "jax_compilation_cache_max_size": 20_000_000,
+}
+
+
+def cache_directory(chosen: str | None) -> str | None:
+    """The directory to keep compiled programs in, made if need be; None for none, or where JAX's own variable names one.
+
+    chosen   a directory, NO_CACHE, or None: what BBP_CACHE names, else the user's cache directory
+
+    In it a folder for this kind of processor is ours; whatever else is there is not. JAX reads and writes it under a lock and
+    drops what was used longest ago: any number of processes may share it. One that cannot be written is a warning where it was
+    asked for, and none where it was not.
+    """
+    named = chosen or os.environ.get("BBP_CACHE")
+    if named == NO_CACHE or (not named and "JAX_COMPILATION_CACHE_DIR" in os.environ):
+        return None
+    try:
+        home = Path(named).expanduser() / _FOLDER if named else platformdirs.user_cache_path(_FOLDER)
+        place = home / processor()
+        place.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=place).close()
+    except (OSError, RuntimeError, ValueError) as error:
+        (log.warning if named else log.debug)("compiled programs are not kept: %s", error)
+        return None
+    return str(place.absolute())
+
+
+def cache_environment(place: str | None) -> dict[str, str]:
+    """The environment of a process that is to keep compiled programs in the directory `place`; empty for None."""
+    if place is None:
+        return {}
+    return {name.upper(): str(value) for name, value in _KEEPING.items()} | {
+        "JAX_COMPILATION_CACHE_DIR": place
+    }
+
+
+def keep_programs(place: str | None) -> None:
+    """Let JAX keep compiled programs in the directory `place`, if this process has imported it; before the first is compiled,
+    for JAX asks once."""
+    jax = sys.modules.get("jax")
+    if place is not None and jax is not None:
+        for name, value in (_KEEPING | {"jax_compilation_cache_dir": place}).items():
+            jax.config.update(name, value)
+
+
+def processor() -> str:
+    """Short name of this kind of processor, for which programs are compiled: model and instruction sets, where Linux tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = [platform.processor()]
+    told = sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))})
+    return hashlib.sha256("\n".join([platform.machine(), *told]).encode()).hexdigest()[:12]

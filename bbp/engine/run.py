@@ -1,272 +1,519 @@
-"""Running an experiment: what is there already, what is left, who computes it, and the file at the end."""
+"""Running an experiment: what is there already, what is left, who computes it, and the file at the end.
+
+A subclass of `Experiment` says which points there are, how many samples each wants, what decides the numbers at a point as
+plain data (`given`), and how columns become a file. `Run` does the rest, once: units of work, parts on disk, resume, tasks and
+merge, locks, existing files; `bbp.engine.executors` has the units computed.
+
+Which samples are still to run, cut into units, is a function of the experiment and of the samples alone: nothing depends on the
+order, size or place of units, so a run that stops points early or adds points as it goes gives the same numbers on one machine
+or many. Units are made as they are asked for: a plan of 10^9 samples is small.
+"""
 
 from __future__ import annotations
 
-import os
-import socket
-import sys
-import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
 
-from bbp.console import messages, process, program
+from bbp.console import messages, process
 from bbp.console.messages import FileError, RunError, log
-from bbp.engine import cache, executors
-from bbp.engine.experiment import Execution, Experiment, Pending, canonical, differences, each_model, reasons
-from bbp.engine.parts import LOCK, OWNER, Parts
-from bbp.engine.tasks import Result, Results, Unit
-from bbp.files import dataset, disk
+from bbp.engine.executors import Work, working
+from bbp.engine.units import (
+    DONE,
+    FAILED,
+    NOT_RUN,
+    TEXT,
+    Columns,
+    Kind,
+    Parts,
+    Point,
+    Result,
+    Unit,
+    canonical,
+    differences,
+)
+from bbp.files import dataset, disk, variables
+from bbp.files.product import split
 from theory.checks import ParameterError
 
-# What runs units and gives their results; after a signal it gives what it has computed already, and ends as process.check does.
-Work = Callable[[Iterable[Unit]], Iterator[Result]]
-MOMENT = 0.5  # seconds for which a lock may be held by others who only look
+LARGEST_BLOCK = 256
+UNIT_SECONDS = 4.0  # what a crash may cost; long against the few milliseconds that storing a unit takes
 
 
-def run(experiment: Experiment, how: Execution) -> Any:
-    """Run an experiment and write its file; what is in it, or None from a task, which leaves only its parts.
+class Results:
+    """Everything computed so far, by point and sample; a sample computed twice counts once, as done if it ever was.
 
-    A finished file of the same configuration is returned as it is. Raises FileError if the output is taken, of another
-    configuration, or cannot be written; RunError if the disk fills up; Interrupted on Ctrl-C. Whatever stops it, the
-    output file is either the old one or the complete new one, and finished units are kept.
+    units   where and when it was computed, in the order of arrival: results without their columns
     """
-    disk.prepare_directory(how.out.parent)
-    parts = Parts(how.out)
-    with _locked(how, parts):
-        # Under the lock: nobody writes the file between this look and what follows from it.
-        finished = existing(experiment, how)
-        if finished is not None:
-            return finished
-        results = _begin(experiment, how, parts)
-        try:
-            if not how.merge:
-                # Work is worth a wait once it runs, not while workers start.
-                with working(how) as work, process.keeping(lambda: _kept(experiment, how, parts, results)):
-                    _run_all(experiment, how, results, work, parts)
-            return None if how.task else _finish(experiment, how, parts, results)
-        except KeyboardInterrupt:
-            raise process.stopped(_kept(experiment, how, parts, results)) from None
-        except OSError as error:
-            kept = _kept(experiment, how, parts, results)
-            raise RunError(f"{program.describe(error)}; {kept}") from None
-        except RunError as error:
-            kept = _kept(experiment, how, parts, results)
-            raise error if how.merge else RunError(f"{error}; {kept}") from None
-        except ParameterError:
-            _kept(experiment, how, parts, results)
-            raise
 
+    def __init__(self) -> None:
+        self.units: list[Result] = []
+        self._columns: dict[Point, Columns] = {}  # over samples; rows of status NOT_RUN hold nothing
 
-def in_memory(experiment: Experiment, how: Execution | None = None) -> Any:
-    """Run an experiment and leave nothing on disk; what its file would hold.
-
-    One that is interrupted is kept until another is: the same experiment then goes on from there.
-    """
-    how = how or Execution()
-    records = canonical([experiment.name, experiment.records()])
-    results = _interrupted.pop(records, Results())
-    _interrupted.clear()
-    try:
-        with working(how) as work:
-            _run_all(experiment, how, results, work)
-    except KeyboardInterrupt:
-        if not results.units:
-            raise
-        _interrupted[records] = results
-        kept = f"{results.samples} {experiment.unit_of} are kept in memory"
-        raise process.stopped(f"{kept}: the same call goes on from there") from None
-    return experiment.assemble(results)
-
-
-_interrupted: dict[str, Results] = {}
-
-
-def existing(experiment: Experiment, how: Execution) -> Any:
-    """What a finished file of this configuration holds; None if there is work to do; FileError if the name is taken."""
-    if how.out.is_dir():
-        raise FileError(f"{str(how.out)!r} is a directory, not a file")
-    if how.out.is_symlink() and not how.out.exists():
-        raise FileError(f"{str(how.out)!r} is a link to nothing")
-    if not how.out.exists() or how.force:
-        return None
-    try:
-        found = experiment.load(how.out, how.locking)
-    except FileError as error:
-        raise FileError(f"{error} (--force replaces it)") from None
-    each = each_model(found)
-    # Names of the files that were compared are stored too: their contents count.
-    records = [{k: v for k, v in dataset.config(one).items() if k != "files"} for one in each]
-    finished = all(one.attrs.get("finished", 1) for one in each)
-    difference = differences(records, experiment.records(), experiment.defaults)
-    if difference:
-        raise FileError(
-            f"{str(how.out)!r} holds another {experiment.name}: {difference} (--force replaces it)"
-        )
-    if finished and not (how.retry_failed and reasons(found)):
-        return found
-    if not Parts(how.out).exist():
-        state = f"is {'finished, but' if finished else 'unfinished, and'} its parts are gone"
-        raise FileError(f"{str(how.out)!r} {state} (--force starts afresh)")
-    return None
-
-
-@contextmanager
-def working(how: Execution) -> Iterator[Work]:
-    """What runs units: this process, several, a dask cluster, a given executor. ParameterError without dask, RunError without
-    processes."""
-    if how.executor is not None:
-        given = how.executor
-        yield lambda units: executors.results(given, units)
-    elif how.scheduler is not None:
-        with executors.dask(how.scheduler, how.patience) as (cluster, watch):
-            yield lambda units: executors.results(cluster, units, watch)
-    elif how.workers is not None or how.processes > 1:
-        gpus = executors.gpus() if how.workers is not None else []
-        if gpus and how.workers and how.workers > len(gpus):
-            raise ParameterError(
-                f"workers must be at most {len(gpus)}, one for each GPU, got {how.workers} (or JAX_PLATFORMS=cpu)"
+    def add(self, result: Result) -> None:
+        """Take in what a unit gave; samples that are done keep what they have."""
+        held, stop = self._columns.setdefault(result.point, {}), result.first + result.count
+        for name, values in result.columns.items():
+            old = held.get(
+                name, np.zeros((0, *values.shape[1:]), TEXT if values.dtype.kind == "U" else values.dtype)
             )
-        with (
-            executors.Processes(
-                how.workers or how.processes, cache.environment(how.cache), gpus
-            ) as processes,
-        ):
-            yield lambda units: executors.results(processes, units)
-    else:
-        keep_programs(how)
-        yield executors.here
+            if (lacking := stop - len(old)) > 0:
+                more = np.zeros((max(lacking, len(old)), *values.shape[1:]), old.dtype)
+                held[name] = np.concatenate([old, more])
+        new = np.flatnonzero(held["status"][result.first : stop] != DONE)
+        for name, values in result.columns.items():
+            held[name][result.first + new] = values[new]
+        self.units.append(replace(result, columns={}))
+
+    def any(self, point: Point) -> bool:
+        """Whether some sample of this point was run."""
+        return point in self._columns
+
+    def missing(self, point: Point, number: int) -> NDArray[np.int64]:
+        """Which of the first `number` samples of this point were not run, in rising order."""
+        return np.flatnonzero(self._status(point, number) == NOT_RUN)
+
+    def has(self, point: Point, number: int) -> bool:
+        """Whether the first `number` samples of this point were run."""
+        return number == 0 or (self.any(point) and not len(self.missing(point, number)))
+
+    def fill(self, point: Point, number: int, columns: Columns) -> None:
+        """Write the first `number` samples of a point into these columns, as far as they were run."""
+        there = np.flatnonzero(self._status(point, number) != NOT_RUN)
+        for name, values in columns.items() if len(there) else ():
+            values[there] = self._columns[point][name][there]
+
+    def first(self, point: Point, number: int, name: str) -> NDArray[Any]:
+        """Column `name` of the first `number` samples of `point` that did not fail, in order of sample."""
+        done = np.flatnonzero(self._status(point, number) == DONE)
+        return self._columns[point][name][done] if len(done) else np.zeros(0)
+
+    def forget_failures(self) -> None:
+        """Take failed samples for not run, so that they are tried again."""
+        for columns in self._columns.values():
+            columns["status"][columns["status"] == FAILED] = NOT_RUN
+
+    @property
+    def samples(self) -> int:
+        """How many samples were run."""
+        return sum(int(np.count_nonzero(columns["status"] != NOT_RUN)) for columns in self._columns.values())
+
+    @property
+    def failed(self) -> int:
+        """How many samples failed."""
+        return sum(int(np.count_nonzero(columns["status"] == FAILED)) for columns in self._columns.values())
+
+    def _status(self, point: Point, number: int) -> NDArray[np.int8]:
+        """That of the first `number` samples."""
+        known = self._columns[point]["status"][:number] if self.any(point) else np.zeros(0, np.int8)
+        return np.append(known, np.full(number - len(known), NOT_RUN, np.int8))
 
 
-def keep_programs(how: Execution) -> None:
-    """Let JAX keep compiled programs, if this process has imported it; before the first is compiled, for JAX asks once."""
-    jax = sys.modules.get("jax")
-    if how.cache is not None and jax is not None:
-        for name, value in (cache.SETTINGS | {"jax_compilation_cache_dir": how.cache}).items():
-            jax.config.update(name, value)
+class Experiment(ABC):
+    """Points, computation and file of one program's run.
 
-
-def _begin(experiment: Experiment, how: Execution, parts: Parts) -> Results:
-    """What earlier runs have left, after checking that it may be used."""
-    if not how.task:
-        # Not by a task: what looks left over may be what another one is writing.
-        disk.sweep_leftovers(how.out)
-        parts.tidy()
-    if how.force and not how.continues:
-        parts.discard()
-    if how.merge and not parts.exist():
-        raise FileError(f"nothing to merge: there is no {str(parts.path)!r}")
-    found = parts.exist()
-    parts.begin(experiment)
-    results = Results(parts.load(experiment, set_aside=not how.task))
-    if found and results.units and not how.continues:
-        raise FileError(
-            f"{str(how.out)!r} has an unfinished run ({results.samples} {experiment.unit_of} in {str(parts.path)!r}):"
-            " --resume goes on with it, --force starts afresh"
-        )
-    if how.retry_failed:
-        results.forget_failures()
-    return results
-
-
-def _run_all(
-    experiment: Experiment, how: Execution, results: Results, work: Work, parts: Parts | None = None
-) -> None:
-    """Run all that is pending, round by round, saving each unit as it comes."""
-    plan = Pending(experiment, results, how)
-    total = results.samples + plan.samples
-    with messages.Progress(total, unit=experiment.unit_of, done=results.samples) as progress:
-        while plan.samples:
-            for result in work(plan):
-                if parts is not None:
-                    # On disk before it counts as done.
-                    parts.save(result, experiment)
-                results.add(result)
-                last = result.first + result.count - 1
-                name = f"{experiment.describe(result.point)}, {experiment.unit_of} {result.first} to {last}"
-                log.debug("%s: %.3f s on %s (%s)", name, result.seconds, result.host, result.device)
-                progress.count(result.count, name)
-            process.check()
-            plan = Pending(experiment, results, how)
-            progress.grow(plan.samples)
-
-
-def _finish(experiment: Experiment, how: Execution, parts: Parts, results: Results) -> Any:
-    """Write the file; the parts have served then, unless a failed sample may want another try."""
-    missing = Pending(experiment, results, Execution())
-    if missing.samples and not how.partial:
-        point = next(iter(missing)).point
-        raise RunError(
-            f"{missing.samples} {experiment.unit_of} are missing, the first at {experiment.describe(point)}:"
-            " run the missing tasks, or merge with --partial"
-        )
-    found = experiment.assemble(results)
-    # The file is on disk before its parts go.
-    experiment.save(how.out, found)
-    if not missing.samples and not results.failed:
-        parts.discard()
-    return found
-
-
-def _kept(experiment: Experiment, how: Execution, parts: Parts, results: Results) -> str:
-    """What a stopped run has left behind, and how to go on."""
-    if not results.units and not how.task:
-        parts.discard()
-        return "no unit was finished, nothing is kept"
-    kept = f"{results.samples} {experiment.unit_of} are kept in {str(parts.path)!r}"
-    how_to = "the same command" if how.task else "the same command with --resume"
-    return f"{kept}: {how_to} goes on from there"
-
-
-@contextmanager
-def _locked(how: Execution, parts: Parts) -> Iterator[None]:
-    """The whole output for one run; for a task its own number, beside other tasks. FileError if another has it.
-
-    Locks lie among the parts. A task holds its own and looks whether the run's is free; a run holds its own and looks whether
-    those of tasks are: of two at once at least one sees the other.
+    name      in messages and in the plan of an unfinished run: "sweep"
+    form      of its file: "bbp-sweep"
+    settings  the checked options that decide the numbers, by name
+    defaults  of these options: files and parts from before an option existed do not name it, and were made with its default
+    unit_of   what a sample is called: "samples"
+    whole     a point may stop early, and is judged as a whole: all of it is one task's
     """
-    whole, mine, what = parts.path / LOCK, parts.path / LOCK, str(how.out)
-    if how.task:
-        number = f"{how.task[0]}-of-{how.task[1]}"
-        mine, what = parts.path / f"{number}.lock", f"task {number} of {how.out}"
-    with _lock(mine, what):
-        if how.task:
-            with _lock(whole, str(how.out)):
-                pass
-        else:
-            for other in parts.path.glob("*-of-*.lock"):
-                with _lock(other, str(how.out)):
-                    pass
-            since = time.strftime("%Y-%m-%d %H:%M:%S")
-            (parts.path / OWNER).write_text(f"process {os.getpid()} on {socket.gethostname()} since {since}")
+
+    name: str
+    form: str
+    settings: dict[str, Any]
+    defaults: Mapping[str, Any]
+    unit_of: str = "samples"
+    whole: bool = False
+
+    @property
+    def samples(self) -> int:
+        """Samples a point, at most."""
+        return self.settings["samples"]
+
+    def records(self) -> list[dict[str, Any]]:
+        """What two runs must agree on, as plain data, one record a model."""
+        return [self.settings]
+
+    @abstractmethod
+    def points(self, results: Results) -> Iterable[Point]:
+        """Every point known so far, in a fixed order."""
+
+    @abstractmethod
+    def kind(self, point: Point) -> Kind:
+        """What is computed at this point."""
+
+    @abstractmethod
+    def given(self, point: Point) -> dict[str, Any]:
+        """All that decides the numbers at this point, as plain data; ValueError or TypeError for none of this run."""
+
+    def wanted(self, results: Results, point: Point) -> int:
+        """How many samples the point asks for, as far as those it has can tell."""
+        return self.samples
+
+    def block(self, point: Point) -> int:
+        """Samples a unit where the user does not say: some seconds of work, which is what a crash may cost."""
+        return self.samples
+
+    @abstractmethod
+    def assemble(self, results: Results) -> Any:
+        """What the file is to hold, of all that has been run."""
+
+    @abstractmethod
+    def table(self, found: Any) -> str:
+        """The closing table."""
+
+    def save(self, path: Path, found: Any) -> None:
+        """Write the file."""
+        dataset.write(path, found)
+
+    def load(self, path: Path, locking: dataset.Locking) -> Any:
+        """What the file holds; FileError."""
+        return dataset.open(path, self.form, locking=locking)
+
+    def describe(self, point: Point) -> str:
+        """The point in a few words."""
+        return self.group(point)
+
+    def group(self, point: Point) -> str:
+        """The row of the dry run's table that the point belongs to."""
+        return self.name
+
+    @abstractmethod
+    def cost(self, point: Point) -> float:
+        """Work of one sample at this point, in any unit: estimates of time scale with it."""
+
+    def seconds(self, point: Point) -> float | None:
+        """About the seconds of a sample here on one core; None if it keeps several cores busy by itself, or nobody knows."""
+        return None
+
+    def closing(self) -> float:
+        """About the seconds that putting the file together takes, beside reading and writing."""
+        return 0.0
+
+    def probe(self, point: Point) -> Point:
+        """A point like this one, small enough to be timed."""
+        return point
+
+    def bytes(self, point: Point, hints: Mapping[str, Any]) -> int:
+        """Bytes that one unit at this point takes; 0 where it hardly matters."""
+        return 0
+
+    def check_memory(self, hints: Mapping[str, Any], processes: int) -> None:
+        """ParameterError, with the bytes needed and what would fit, if the largest unit does not fit here."""
+        return
+
+    def check_task(self) -> None:
+        """ParameterError if this run cannot be shared between tasks."""
+        return
+
+    def alone(self) -> dict[str, Any]:
+        """Hints for a run in this process of which nothing is kept: `threads`, where units can use several."""
+        return {}
+
+    def notes(self) -> list[str]:
+        """Lines to add to the dry run."""
+        return []
+
+    def unit(self, point: Point, first: int, count: int, hints: Mapping[str, Any] | None = None) -> Unit:
+        """The unit of these samples of this point."""
+        return Unit(self.kind(point), point, self.given(point), first, count, hints or {})
+
+    def complete(self, results: Results, point: Point) -> bool:
+        """Whether every sample that the point asks for has been run."""
+        return results.has(point, self.wanted(results, point))
+
+    def over(
+        self, results: Results, points: Sequence[Point], axes: Mapping[str, Any], outer: Sequence[str]
+    ) -> xr.Dataset:
+        """Columns of these points, which run over the axes `outer`; what was not run is missing, of status 0.
+
+        axes   coordinates by name: `outer` and those of the columns
+        """
+        sizes, fields = {name: len(values) for name, values in axes.items()}, self.kind(points[0]).columns
+        found = {field.name: field.empty(sizes, outer) for field in fields}
+        for index, point in zip(np.ndindex(*(sizes[name] for name in outer)), points, strict=True):
+            columns = {name: values[index] for name, values in found.items()}
+            results.fill(point, self.wanted(results, point), columns)
+        words = {field.name: {"long_name": field.words} if field.words else {} for field in fields}
+        return xr.Dataset(
+            {f.name: ((*outer, *f.dims), found[f.name], words[f.name]) for f in fields}, dict(axes)
+        )
+
+    def origin(self, results: Results, points: Iterable[Point], record: Mapping[str, Any]) -> dict[str, Any]:
+        """Attributes: what the file of these points is, whether it is complete, its configuration, and what made it."""
+        own = set(points)
+        made = [unit.made for unit in results.units if unit.point in own and unit.made]
+        finished = int(all(self.complete(results, point) for point in own))
+        config = {"format": self.form, "finished": finished, "config": json.dumps(record)}
+        return config | variables.provenance(made)
+
+
+def each_model(found: Any) -> list[xr.Dataset]:
+    """The results, one a model, of what `Experiment.assemble` gives."""
+    return split(found) if isinstance(found, xr.Dataset) else found
+
+
+def reasons(found: Any) -> list[str]:
+    """Why samples of a result failed, in order."""
+    whys = [
+        one[name].values
+        for one in each_model(found)
+        for name in one
+        if name == "reason" or str(name).endswith("_reason")
+    ]
+    return [text for why in whys if why.dtype == object for text in why.ravel() if text]
+
+
+def devices(units: Iterable[Result]) -> str:
+    """The devices that computed, in words."""
+    return ", ".join(sorted({unit.device for unit in units if unit.device})) or "none"
+
+
+@dataclass
+class Run:
+    """An experiment, and how it is run, by the names of the options: none of them changes a number in the file.
+
+    out       the file to write; None keeps nothing on disk
+    work      what runs the units (bbp.engine.executors.working)
+    parallel  how many it runs at once
+    hints     passed on to what computes: `batch`, `threads`
+    task      (index, count): run every count-th piece of the work, from the index-th (from 1) on, and leave the file to a later
+              merge
+    results   what has been computed so far
+    """
+
+    experiment: Experiment
+    out: Path | None = None
+    work: AbstractContextManager[Work] = field(default_factory=working)
+    parallel: int = 1
+    hints: Mapping[str, Any] = field(default_factory=dict)
+    block: int | None = None
+    task: tuple[int, int] | None = None
+    locking: dataset.Locking = None
+    merge: bool = False
+    partial: bool = False
+    resume: bool = False
+    retry_failed: bool = False
+    force: bool = False
+    results: Results = field(default_factory=Results)
+
+    @property
+    def parts(self) -> Parts:
+        """Where finished units lie until the file is written."""
+        return Parts(self.out or Path())
+
+    @property
+    def missing(self) -> int:
+        """Samples that can be run now: none when every one (of this task's share) is there.
+
+        Ask again after they have run: points may want more samples, and refinement adds points.
+        """
+        return sum(stop - start for _, _, spans in self._pieces() for start, stop in spans)
+
+    def pending(self) -> Iterator[tuple[Point, int, Iterable[tuple[int, int]]]]:
+        """Each point, how many samples a unit has there, and (start, stop) of its runs of samples that can be run now.
+
+        Units are cut finer than they are worth where there would be too few for all who compute.
+        """
+        finer = self.parallel > 1 and self.block is None
+        fair = max(1, -(-self.missing // (4 * self.parallel))) if finer else self.experiment.samples
+        for point, size, spans in self._pieces():
+            yield point, min(size, fair), spans
+
+    def units(self) -> Iterator[Unit]:
+        """What is pending, in units of work."""
+        for point, size, spans in self.pending():
+            for start, stop in spans:
+                for first in range(start, stop, size):
+                    yield self.experiment.unit(point, first, min(size, stop - first), self.hints)
+
+    def _pieces(self) -> Iterator[tuple[Point, int, Iterable[tuple[int, int]]]]:
+        position, most = 0, self.experiment.samples
+        for point in self.experiment.points(self.results):
+            size = max(1, min(self.experiment.block(point) if self.block is None else self.block, most))
+            # A point that may stop early is judged as a whole, so all of it is one task's.
+            piece = most if self.experiment.whole else size
+            yield point, size, self._spans(point, piece, position)
+            position += -(-most // piece)
+
+    def _spans(self, point: Point, piece: int, position: int) -> Iterable[tuple[int, int]]:
+        """(start, stop) of the samples that a point lacks, of this task's pieces; the first of the point is at `position`."""
+        index, count = self.task or (1, 1)
+        number = self.experiment.wanted(self.results, point)
+        if self.results.any(point):
+            samples = self.results.missing(point, number)
+            return _consecutive(samples[(position + samples // piece) % count == index - 1])
+        if count == 1:
+            return [(0, number)] if number else []
+        own = (index - 1 - position) % count
+        starts = range(own * piece, number, count * piece)
+        return ((start, min(start + piece, number)) for start in starts)
+
+    def in_memory(self) -> Any:
+        """Run, and leave nothing on disk; what the file would hold.
+
+        A run that is interrupted is kept until another is: the same experiment then goes on from there.
+        """
+        records = canonical([self.experiment.name, self.experiment.records()])
+        self.results = _interrupted.pop(records, self.results)
+        _interrupted.clear()
         try:
-            yield
-        finally:
-            parts.leave()
+            self._run_all()
+        except KeyboardInterrupt:
+            if not self.results.units:
+                raise
+            _interrupted[records] = self.results
+            kept = f"{self.results.samples} {self.experiment.unit_of} are kept in memory"
+            raise process.stopped(f"{kept}: the same call goes on from there") from None
+        return self.experiment.assemble(self.results)
+
+    def to_file(self) -> Any:
+        """Run, and write the file; what is in it, or None from a task, which leaves only its parts.
+
+        A finished file of the same configuration is returned as it is. Raises FileError if the output is taken, of another
+        configuration, or cannot be written; RunError if the disk fills up; Interrupted on Ctrl-C. Whatever stops it, the
+        output file is either the old one or the complete new one, and finished units are kept.
+        """
+        disk.prepare_directory(self.parts.out.parent)
+        with self.parts.held(self.task):
+            # Under the lock: nobody writes the file between this look and what follows from it.
+            finished = self.existing()
+            if finished is not None:
+                return finished
+            self._begin()
+            try:
+                if not self.merge:
+                    self._run_all()
+                return None if self.task else self._finish()
+            except KeyboardInterrupt:
+                raise process.stopped(self._kept()) from None
+            except OSError as error:
+                raise RunError(f"{messages.in_words(error)}; {self._kept()}") from None
+            except RunError as error:
+                kept = self._kept()
+                raise error if self.merge else RunError(f"{error}; {kept}") from None
+            except ParameterError:
+                self._kept()
+                raise
+
+    def existing(self) -> Any:
+        """What a finished file of this configuration holds; None if there is work to do; FileError if the name is taken."""
+        out = self.parts.out
+        if not out.exists() or self.force:
+            return None
+        try:
+            found = self.experiment.load(out, self.locking)
+        except FileError as error:
+            raise FileError(f"{error} (--force replaces it)") from None
+        each = each_model(found)
+        # Names of the files that were compared are stored too: their contents count.
+        records = [{k: v for k, v in dataset.config(one).items() if k != "files"} for one in each]
+        finished = all(one.attrs.get("finished", 1) for one in each)
+        difference = differences(records, self.experiment.records(), self.experiment.defaults)
+        if difference:
+            raise FileError(
+                f"{str(out)!r} holds another {self.experiment.name}: {difference} (--force replaces it)"
+            )
+        if finished and not (self.retry_failed and reasons(found)):
+            return found
+        if not self.parts.exist():
+            state = f"is {'finished, but' if finished else 'unfinished, and'} its parts are gone"
+            raise FileError(f"{str(out)!r} {state} (--force starts afresh)")
+        return None
+
+    def clear(self, found: Any) -> None:
+        """Remove the parts of a finished file that holds `found`, which a run killed just after writing it has left."""
+        if self.task is None and self.parts.exist() and not reasons(found):
+            # Those of another run, or of one that is running, stay; and so do all where nothing can be removed.
+            with suppress(FileError, OSError), self.parts.held():
+                self.parts.begin(self.experiment)
+                self.parts.discard()
+
+    def _begin(self) -> None:
+        """Take in what earlier runs have left, after checking that it may be used."""
+        parts, continues = self.parts, self.resume or self.retry_failed or self.task is not None or self.merge
+        if not self.task:
+            # Not by a task: what looks left over may be what another one is writing.
+            disk.sweep_leftovers(parts.out)
+            parts.tidy()
+        if self.force and not continues:
+            parts.discard()
+        found = parts.exist()
+        if self.merge and not found:
+            raise FileError(f"nothing to merge: there is no {str(parts.path)!r}")
+        parts.begin(self.experiment)
+        for result in parts.load(self.experiment, set_aside=not self.task):
+            self.results.add(result)
+        if found and self.results.units and not continues:
+            raise FileError(
+                f"{str(self.out)!r} has an unfinished run ({self.results.samples} {self.experiment.unit_of} in"
+                f" {str(parts.path)!r}): --resume goes on with it, --force starts afresh"
+            )
+        if self.retry_failed:
+            self.results.forget_failures()
+
+    def _run_all(self) -> None:
+        """Run all that is pending, round by round, saving each unit as it comes."""
+        unit_of, results = self.experiment.unit_of, self.results
+        kept = nullcontext() if self.out is None else process.keeping(self._kept)
+        # Work is worth a wait once it runs, not while workers start.
+        with self.work as work, kept:
+            missing = self.missing
+            with messages.Progress(results.samples + missing, unit=unit_of, done=results.samples) as progress:
+                while missing:
+                    for result in work(self.units()):
+                        if self.out is not None:
+                            # On disk before it counts as done.
+                            self.parts.save(result, self.experiment)
+                        results.add(result)
+                        last = result.first + result.count - 1
+                        name = f"{self.experiment.describe(result.point)}, {unit_of} {result.first} to {last}"
+                        log.debug("%s: %.3f s on %s (%s)", name, result.seconds, result.host, result.device)
+                        progress.count(result.count, name)
+                    process.check()
+                    missing = self.missing
+                    progress.grow(missing)
+
+    def _finish(self) -> Any:
+        """Write the file; the parts have served then, unless a failed sample may want another try."""
+        missing = self.missing
+        if missing and not self.partial:
+            first = next(iter(self.units())).point
+            raise RunError(
+                f"{missing} {self.experiment.unit_of} are missing, the first at {self.experiment.describe(first)}:"
+                " run the missing tasks, or merge with --partial"
+            )
+        found = self.experiment.assemble(self.results)
+        # The file is on disk before its parts go.
+        self.experiment.save(self.parts.out, found)
+        if not missing and not self.results.failed:
+            self.parts.discard()
+        return found
+
+    def _kept(self) -> str:
+        """What a stopped run has left behind, and how to go on."""
+        if not self.results.units and not self.task:
+            self.parts.discard()
+            return "no unit was finished, nothing is kept"
+        kept = f"{self.results.samples} {self.experiment.unit_of} are kept in {str(self.parts.path)!r}"
+        how_to = "the same command" if self.task else "the same command with --resume"
+        return f"{kept}: {how_to} goes on from there"
 
 
-@contextmanager
-def _lock(path: Path, what: str) -> Iterator[None]:
-    if path.parent.exists() and not path.parent.is_dir():
-        raise FileError(f"{str(path.parent)!r} is not a directory, which the parts of {what!r} need")
-    lock = FileLock(path, timeout=MOMENT)
-    try:
-        # Its last holder may remove the lock, and its directory, at any moment: it counts if it is there once it is ours.
-        while not (lock.is_locked and path.exists()):
-            lock.release(force=True)
-            with suppress(FileNotFoundError, FileExistsError):
-                path.parent.mkdir(parents=True, exist_ok=True)
-                lock.acquire()
-    except Timeout:
-        owner = "another process"
-        if path.name == LOCK:
-            with suppress(OSError):
-                owner = (path.parent / OWNER).read_text()[:200]
-        raise FileError(f"{what!r} is being written by {owner}: wait for it, or stop it") from None
-    try:
-        yield
-    finally:
-        lock.release()
+_interrupted: dict[str, Results] = {}  # of runs in memory, by what they are
+
+
+def _consecutive(samples: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """(start, stop) of the runs of consecutive numbers in a rising sequence."""
+    for run in np.split(samples, np.flatnonzero(np.diff(samples) > 1) + 1) if len(samples) else ():
+        yield int(run[0]), int(run[-1]) + 1

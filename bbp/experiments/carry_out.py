@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from bbp.console import messages, program
 from bbp.console.messages import log
-from bbp.engine import cache
-from bbp.engine import run as engine
-from bbp.engine.executors import given, gpus
-from bbp.engine.experiment import PATIENCE, Execution, Experiment, Pending, reasons
-from bbp.engine.tasks import Point, Results, compute
+from bbp.engine import executors
+from bbp.engine.executors import gpus
+from bbp.engine.run import Experiment, Run, reasons
+from bbp.engine.units import Point, compute
 from sims.machine import allotted, free_bytes
 from theory.checks import ParameterError
 
@@ -44,9 +42,9 @@ def carry_out(
     then       what else is done with what the file holds
     """
     if settings["dry_run"]:
-        how = side_by_side(experiment, execution(settings), settings["processes"])
-        engine.keep_programs(how)
-        program.show(describe(experiment, how))
+        run = planned(experiment, settings)
+        executors.keep_programs(executors.cache_directory(settings["cache"]))
+        program.show(describe(run, settings))
         return program.OK
     found, said = obtain(experiment, settings)
     if found is not None:
@@ -66,26 +64,19 @@ def obtain(experiment: Experiment, settings: Mapping[str, Any]) -> tuple[Any, st
 
     settings   the checked options; `out` None keeps nothing, `executor` runs the units
     """
-    how = execution(settings)
-    if settings["out"] is None:
-        threads = experiment.alone()
-        if not threads:
-            how = side_by_side(experiment, how, settings["processes"])
-        elif settings["processes"] is not None:
-            threads = threads | {"threads": settings["processes"]}
-        if threads:
-            how = replace(how, block=4 * threads["threads"], hints=threads)
-        return engine.in_memory(experiment, how), ""
-    how = side_by_side(experiment, how, settings["processes"])
-    if how.task:
+    run = planned(experiment, settings)
+    if run.out is None:
+        return run.in_memory(), ""
+    if run.task:
         experiment.check_task()
-    check_memory(experiment, how)
-    before = engine.existing(experiment, how)
+    check_memory(run, settings, run.parallel)
+    before = run.existing()
     if before is not None:
-        return before, f"{how.out} was already finished: nothing to compute"
-    found = engine.run(experiment, how)
+        run.clear(before)
+        return before, f"{run.out} was already finished: nothing to compute"
+    found = run.to_file()
     if found is not None:
-        return found, f"wrote {how.out}"
+        return found, f"wrote {run.out}"
     then = "when all are, the same command with --merge instead of --task writes the file"
     return None, "task {} of {} is done; {}".format(*settings["task"], then)
 
@@ -99,8 +90,8 @@ def tell_failures(experiment: Experiment, found: Any, again: str = "") -> int:
     return len(whys)
 
 
-def execution(settings: Mapping[str, Any]) -> Execution:
-    """How to run, from the checked options; ParameterError on two that exclude each other."""
+def check(settings: Mapping[str, Any]) -> None:
+    """ParameterError on options of how to run that exclude each other."""
     if settings.get("executor") is not None:
         for name in PLACES:
             if settings[name] is not None:
@@ -112,87 +103,93 @@ def execution(settings: Mapping[str, Any]) -> Execution:
         raise ParameterError("--partial is for --merge")
     if settings["wait"] is not None and settings["scheduler"] is None:
         raise ParameterError("--wait is for workers of a --scheduler")
-    hints = {name: settings[name] for name in HINTS if settings.get(name) is not None}
-    workers = settings["workers"]
-    elsewhere = settings["scheduler"] is not None or settings.get("executor") is not None
-    parallel = workers or (ELSEWHERE if elsewhere else 1)
-    if (workers is not None or (settings["processes"] or 1) > 1) and "threads" in settings:
-        hints.setdefault("threads", 1)  # the processes share the cores already
-    chosen = {each.name: settings[each.name] for each in fields(Execution) if each.name in settings}
-    chosen |= {
-        "out": settings["out"] or Path(),
-        "hints": hints,
-        "parallel": parallel,
-        "processes": 1,  # until `side_by_side` knows how many end soonest
-        "executor": None if settings.get("executor") is None else given(settings["executor"]),
-        "patience": PATIENCE if settings["wait"] is None else settings["wait"],
-        "cache": None if settings["merge"] else cache.directory(settings["cache"]),
-    }
-    return Execution(**chosen)
 
 
-def check_memory(experiment: Experiment, how: Execution) -> None:
+def planned(experiment: Experiment, settings: Mapping[str, Any]) -> Run:
+    """The run that the checked options ask for; ParameterError on two that exclude each other.
+
+    Without `processes`, `workers` or a place elsewhere it takes as many processes as there are cores, where that ends sooner.
+    """
+    check(settings)
+    run = Run(experiment, **{each.name: settings[each.name] for each in fields(Run) if each.name in settings})
+    wanted, workers = settings["processes"], settings["workers"]
+    run.hints = {name: settings[name] for name in HINTS if settings.get(name) is not None}
+    if (workers is not None or (wanted or 1) > 1) and "threads" in settings:
+        run.hints = {"threads": 1} | run.hints  # the processes share the cores already
+    place = {name: settings[name] for name in ("scheduler", "wait", "workers")}
+    if not settings["merge"]:
+        place["cache"] = executors.cache_directory(settings["cache"])
+    if settings.get("executor") is not None:
+        place["executor"] = executors.given(settings["executor"])
+    alone = experiment.alone() if run.out is None else {}
+    if alone:
+        run.hints = alone if wanted is None else alone | {"threads": wanted}
+        run.block = 4 * run.hints["threads"]
+    if place["scheduler"] is not None or "executor" in place:
+        run.parallel = ELSEWHERE
+    elif workers is not None:
+        run.parallel = workers
+    elif not alone and not run.merge:
+        run.parallel = place["processes"] = side_by_side(run, settings)
+    run.work = executors.working(**place)
+    return run
+
+
+def check_memory(run: Run, settings: Mapping[str, Any], processes: int) -> None:
     """ParameterError, with the bytes needed and what would fit, if the largest units do not fit in memory here.
 
     Workers elsewhere, or with a GPU each, check for themselves.
     """
-    if how.scheduler is None and (how.workers is None or not gpus()):
-        experiment.check_memory(how.hints, how.workers or how.processes)
+    if settings["scheduler"] is None and (settings["workers"] is None or not gpus()):
+        elsewhere = settings.get("executor") is not None
+        run.experiment.check_memory(run.hints, 1 if elsewhere else processes)
 
 
-def side_by_side(experiment: Experiment, how: Execution, wanted: int | None) -> Execution:
-    """`how` with as many processes as `wanted`; None: as many as there are cores, where that ends sooner and fits in memory.
+def side_by_side(run: Run, settings: Mapping[str, Any]) -> int:
+    """Processes of this machine: as many as are wanted, or as end the work soonest.
 
-    It does where samples gain nothing from BLAS threads (`Experiment.seconds`) and the work outlasts the start.
+    That is the cores, or fewer if the samples or the memory do not go round, where samples gain nothing from BLAS threads
+    (`Experiment.seconds`) and the work outlasts the start; else 1.
     """
-    if how.workers is not None or how.scheduler is not None or how.merge:
-        return how
-    if wanted is None:
-        processes = _worthwhile(experiment, how)
-    elif wanted > 1 and gpus():
-        raise ParameterError(
-            "processes share no GPU: --workers gives each its own (or set JAX_PLATFORMS=cpu)"
-        )
-    else:
-        processes = wanted
-    if processes == 1:
-        return how
-    return replace(how, processes=processes, parallel=processes)
-
-
-def _worthwhile(experiment: Experiment, how: Execution) -> int:
-    """Processes that end the work soonest: the cores, or fewer if the samples or the memory do not go round, or 1."""
+    wanted = settings["processes"]
+    if wanted is not None:
+        if wanted > 1 and gpus():
+            raise ParameterError(
+                "processes share no GPU: --workers gives each its own (or set JAX_PLATFORMS=cpu)"
+            )
+        return wanted
     processes = allotted()
     if processes == 1 or gpus():
         return 1
     total, samples = 0.0, 0
-    for point, _, spans in Pending(experiment, Results(), how).points():
+    for point, _, spans in run.pending():
         number = sum(stop - start for start, stop in spans)
-        seconds = experiment.seconds(point)
+        seconds = run.experiment.seconds(point)
         if seconds is None:
             return 1
         total, samples = total + number * seconds, samples + number
     free = free_bytes()
     processes = max(1, min(processes, samples, processes if free is None else int(free / PROCESS_BYTES)))
-    while processes > 1 and _refusal(experiment, replace(how, processes=processes)):
+    while processes > 1 and _refusal(run, settings, processes):
         processes -= 1
     return processes if processes > 1 and total > total / processes + START else 1
 
 
-def _refusal(experiment: Experiment, how: Execution) -> str:
+def _refusal(run: Run, settings: Mapping[str, Any], processes: int) -> str:
     """Why the largest units do not fit in memory here; empty where they do."""
     try:
-        check_memory(experiment, how)
+        check_memory(run, settings, processes)
     except ParameterError as error:
         return str(error)
     return ""
 
 
-def describe(experiment: Experiment, how: Execution) -> str:
+def describe(run: Run, settings: Mapping[str, Any]) -> str:
     """The text of --dry-run: units, memory, and an estimate of time from one sample timed here."""
+    experiment, processes = run.experiment, run.parallel
     rows: dict[str, list[Any]] = {}
     work, first = 0.0, None
-    for point, block, spans in Pending(experiment, Results(), how).points():
+    for point, block, spans in run.pending():
         lengths = [stop - start for start, stop in spans]
         units, samples = sum(-(-length // block) for length in lengths), sum(lengths)
         row = rows.setdefault(experiment.group(point), [0, 0, 0, point])
@@ -203,16 +200,15 @@ def describe(experiment: Experiment, how: Execution) -> str:
     unit = experiment.unit_of
     lines = [f"{'':{width}} {'points':>7} {unit:>12} {'units':>8} {'memory':>10}"]
     for name, (points, units, samples, last) in rows.items():
-        memory = (PROCESS_BYTES + experiment.bytes(last, how.hints)) / 2**30
+        memory = (PROCESS_BYTES + experiment.bytes(last, run.hints)) / 2**30
         lines.append(f"{name:{width}} {points:7d} {samples:12d} {units:8d} {memory:6.2f} GiB")
     total = [sum(row[i] for row in rows.values()) for i in (1, 2)]
-    lines.append(f"{total[0]} units, {total[1]} {unit}, file {str(how.out)!r}; memory is that of a process")
-    processes = how.parallel
+    lines.append(f"{total[0]} units, {total[1]} {unit}, file {str(run.out)!r}; memory is that of a process")
     share = f" in {processes} processes" if processes > 1 else ""
     scale, compiling = (0.0, 0.0) if first is None else _seconds(experiment, first)
     compiling *= len(rows)  # every group has shapes of its own, which each process compiles
     starting = START if processes > 1 else 0.0
-    closing = 0.0 if how.task else experiment.closing()
+    closing = 0.0 if run.task else experiment.closing()
     seconds = scale * work / processes + compiling + starting + closing
     compiled = f", {messages.duration(compiling)} of them compiling," if compiling > seconds / 4 else ","
     lines.append(
@@ -222,7 +218,7 @@ def describe(experiment: Experiment, how: Execution) -> str:
     if processes > 1 and alone < seconds:
         lines.append(f"in one process about {messages.duration(alone)}: they cost more here than they gain")
     lines += experiment.notes()
-    if refused := _refusal(experiment, how):
+    if refused := _refusal(run, settings, processes):
         lines.append(f"would be refused on this machine as it is now: {refused}")
     return "\n".join(lines)
 

@@ -20,10 +20,9 @@ import xarray as xr
 from bbp.analysis import comparison
 from bbp.analysis.comparison import THEORY_N
 from bbp.analysis.join import join
-from bbp.console.options import decisive
-from bbp.engine import experiment as engine
-from bbp.engine.experiment import UNIT_SECONDS, Point
-from bbp.engine.tasks import Columns, Field, Kind, Results
+from bbp.console.options import checked, decisive
+from bbp.engine.run import UNIT_SECONDS, Experiment, Results
+from bbp.engine.units import Columns, Field, Kind, Point
 from bbp.experiments import models
 from bbp.experiments.options import COMPARE
 from bbp.experiments.samples import law_seconds
@@ -44,7 +43,7 @@ KIND = Kind(compute, tuple(Field(name, ("sample",)) for name in THEORY_N))
 
 
 @dataclass(frozen=True)
-class CompareExperiment(engine.Experiment):
+class CompareExperiment(Experiment):
     """Comparisons of pooled sweeps, one a model. A point is (index of the model, N): a row along alpha.
 
     files   where the samples come from, for the file
@@ -54,7 +53,8 @@ class CompareExperiment(engine.Experiment):
     settings: dict[str, Any]
     files: tuple[str, ...] = ()
 
-    name, form, options, unit_of = "comparison", comparison.FORMAT, COMPARE, "points"
+    name, form, unit_of = "comparison", comparison.FORMAT, "points"
+    defaults = checked(COMPARE, {}, decides=True)
 
     @property
     def samples(self) -> int:

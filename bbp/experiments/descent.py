@@ -37,10 +37,9 @@ from numpy.typing import NDArray
 
 from bbp.analysis import recovery
 from bbp.console import grids
-from bbp.console.options import decisive
-from bbp.engine import experiment as engine
-from bbp.engine.experiment import Point
-from bbp.engine.tasks import REASON, STATUS, Columns, Field, Kind, Results
+from bbp.console.options import checked, decisive
+from bbp.engine.run import Experiment, Results, devices
+from bbp.engine.units import REASON, STATUS, Columns, Field, Kind, Point
 from bbp.experiments import models, own
 from bbp.experiments.options import AUTO, DESCENT, STARTS
 from bbp.files import dataset
@@ -138,7 +137,7 @@ KIND = Kind(compute, COLUMNS, _sizes, drawn=True)
 
 
 @dataclass(frozen=True)
-class DescentExperiment(engine.Experiment):
+class DescentExperiment(Experiment):
     """Descents of one model, with everything filled in. A point is (N, start, alpha).
 
     threshold   of recovery, for the table
@@ -147,7 +146,9 @@ class DescentExperiment(engine.Experiment):
     settings: dict[str, Any]
     threshold: float = recovery.THRESHOLD
 
-    name, form, options = "descent", dataset.DESCENT, DESCENT
+    name, form = "descent", dataset.DESCENT
+    # What names no dynamics was made in steps.
+    defaults = checked(DESCENT, {}, decides=True) | {"dynamics": "steps"}
 
     @cached_property
     def model(self) -> Network:
@@ -157,11 +158,6 @@ class DescentExperiment(engine.Experiment):
     def records(self) -> list[dict[str, Any]]:
         """The settings and the stream of draws."""
         return [{**self.settings, "prng": STREAM}]
-
-    @property
-    def defaults(self) -> dict[str, Any]:
-        """Those of the table of options; but what names no dynamics was made in steps."""
-        return {**super().defaults, "dynamics": "steps"}
 
     def points(self, results: Results) -> Iterator[Point]:
         """The product of N, start and alpha."""
@@ -200,7 +196,7 @@ class DescentExperiment(engine.Experiment):
             "seed": settings["seed"],
             "prng": STREAM,
             "dtype": settings["dtype"],
-            "device": engine.devices(results.units),
+            "device": devices(results.units),
             "threshold": self.threshold,
             "seconds": sum(unit.seconds for unit in results.units),
         }

@@ -16,9 +16,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bbp.console.options import checked, decisive
-from bbp.engine import experiment as engine
-from bbp.engine.experiment import Point
-from bbp.engine.tasks import TEXT, Columns, Field, Kind, Results
+from bbp.engine.run import Experiment, Results
+from bbp.engine.units import TEXT, Columns, Field, Kind, Point
 from bbp.experiments import models
 from bbp.experiments.options import PHASE
 from bbp.experiments.phase_file import MINIMA, table
@@ -210,12 +209,13 @@ AXES = {
 
 
 @dataclass(frozen=True)
-class PhaseExperiment(engine.Experiment):
+class PhaseExperiment(Experiment):
     """A phase diagram. Options of times and minima are stored only where these were asked for."""
 
     settings: dict[str, Any]
 
-    name, form, options, unit_of = "phase diagram", dataset.PHASE, PHASE, "points"
+    name, form, unit_of = "phase diagram", dataset.PHASE, "points"
+    defaults = checked(PHASE, {}, decides=True)
 
     @property
     def samples(self) -> int:

@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bbp.engine.tasks import REASON, STATUS, Columns, Field, Kind
+from bbp.engine.units import REASON, STATUS, Columns, Field, Kind
 from bbp.experiments import models
 from sims import sampling
 from sims.given import predictions

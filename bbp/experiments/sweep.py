@@ -32,10 +32,9 @@ from bbp.analysis import summary
 from bbp.analysis.summary import draws_of, finite_theory, mean_overlap
 from bbp.console import grids
 from bbp.console.messages import log
-from bbp.console.options import decisive
-from bbp.engine import experiment as engine
-from bbp.engine.experiment import LARGEST_BLOCK, UNIT_SECONDS, Point
-from bbp.engine.tasks import Field, Kind, Result, Results
+from bbp.console.options import checked, decisive
+from bbp.engine.run import LARGEST_BLOCK, UNIT_SECONDS, Experiment, Results, devices
+from bbp.engine.units import Field, Kind, Point, Result
 from bbp.experiments import models
 from bbp.experiments.options import AUTO, SWEEP
 from bbp.experiments.samples import COLUMNS, KIND, LAWS, OUTER, ROWS, law_seconds, own_column, sample_seconds
@@ -64,7 +63,7 @@ PER_POINT = "alpha_grid", "n", "samples", "target_error", "refine"  # what a poi
 
 
 @dataclass(frozen=True)
-class SweepExperiment(engine.Experiment):
+class SweepExperiment(Experiment):
     """A sweep, with everything filled in. A point is (index of the model, N, alpha).
 
     models       one model, or the product over p, p_star, a
@@ -79,7 +78,7 @@ class SweepExperiment(engine.Experiment):
     eigenpairs: tuple[int, ...]
     observables: tuple[Observable, ...] = ()
 
-    name, form, options = "sweep", dataset.SWEEP, SWEEP
+    name, form, defaults = "sweep", dataset.SWEEP, checked(SWEEP, {}, decides=True)
 
     @property
     def whole(self) -> bool:  # type: ignore[override]
@@ -190,7 +189,7 @@ class SweepExperiment(engine.Experiment):
                     "observable %s is NaN in every sample: it is no number there, and has no mean", text
                 )
         attributes = {name: self.settings[name] for name in ("seed", "dtype")}
-        attributes |= {"device": engine.devices(units), "prng": STREAM}
+        attributes |= {"device": devices(units), "prng": STREAM}
         origin = self.origin(results, points, self.record(index))
         return with_theory(found.assign_attrs(attributes | origin), model)
 
@@ -329,7 +328,7 @@ def build(settings: Mapping[str, Any], given: Mapping[str, Any], model: Any = No
 
     model   of the theory, or several: instead of the options that say what it is
     """
-    settings = models.with_size(decisive(SweepExperiment.options, settings), given, model)
+    settings = models.with_size(decisive(SWEEP, settings), given, model)
     if model is None:
         _check_work(settings)
         sizes = product(settings["p"], settings["p_star"], settings["a"])

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 import theory
 from bbp.analysis import spectrum
 from bbp.analysis.spectrum import quenched_sample
-from bbp.engine.tasks import DONE
+from bbp.files.variables import DONE
 from bbp.gallery.base import Arrays, Data, Effort, Entry, points_look, sampled
 from bbp.plots import layout, style
 from bbp.plots import spectrum as spectrum_plots

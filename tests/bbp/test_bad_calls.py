@@ -52,7 +52,7 @@ def test_every_option_takes_a_value_or_refuses_it_in_a_line(name, monkeypatch, t
     """And none is taken that cannot be meant: what is accepted of each kind stands here."""
 
     def obtain(experiment, settings):
-        carry_out.execution(settings)
+        carry_out.planned(experiment, settings)
         raise Accepted
 
     monkeypatch.setattr(carry_out, "obtain", obtain)

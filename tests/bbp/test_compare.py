@@ -18,7 +18,7 @@ from bbp.analysis.estimates import bootstrap
 from bbp.analysis.join import join
 from bbp.analysis.summary import observables
 from bbp.compare import main
-from bbp.engine.parts import Parts
+from bbp.engine.units import Parts
 from bbp.experiments import models
 from bbp.exports.tables import tables
 from bbp.files import dataset, product, variables
@@ -280,7 +280,7 @@ def same(one, two):
 DIES = """
 import os, signal, sys
 from bbp import compare
-from bbp.engine.parts import Parts
+from bbp.engine.units import Parts
 
 def save(self, result, experiment, real=Parts.save, left=[int(sys.argv[1])]):
     real(self, result, experiment)

@@ -14,7 +14,7 @@ from bbp.analysis import recovery
 from bbp.analysis.join import join
 from bbp.analysis.recovery import table
 from bbp.descent import PROGRAM
-from bbp.engine import run
+from bbp.engine.run import Run
 from bbp.experiments import descent, models
 from bbp.experiments.descent import COLUMNS
 from bbp.files import dataset, variables
@@ -44,7 +44,7 @@ def tiny_run():
         "dtype": "float64", "dynamics": "flow", "loss_floor": 0.0, "theory": False,
     }  # fmt: skip
     given = {name: value for name, value in wanted.items() if name != "prng"}
-    return wanted, run.in_memory(PROGRAM.experiment(given))
+    return wanted, Run(PROGRAM.experiment(given)).in_memory()
 
 
 def test_the_file_holds_the_descents_and_opens_anywhere(bbp, out, tiny_run):

@@ -5,7 +5,6 @@ import json
 import random
 import subprocess
 import sys
-import tracemalloc
 from pathlib import Path
 
 import h5py
@@ -16,9 +15,7 @@ import xarray
 from bbp import sweep
 from bbp.analysis import summary
 from bbp.console import program
-from bbp.engine import experiment as schedule
-from bbp.engine import parts as shards
-from bbp.engine import run, tasks
+from bbp.engine import executors, units
 from bbp.experiments import models
 from bbp.experiments import sweep as config
 from bbp.experiments.options import SOLVERS, SWEEP
@@ -143,12 +140,12 @@ def test_blocks_and_batches_change_no_number(bbp, tiny, out, reference, same, wo
 
 
 def test_the_order_of_units_changes_no_number(bbp, tiny, out, reference, same, monkeypatch):
-    def shuffled(units):
-        found = list(units)
+    def shuffled(found):
+        found = list(found)
         random.Random(5).shuffle(found)
-        return map(tasks.compute, found)
+        return map(units.compute, found)
 
-    monkeypatch.setattr(run, "working", lambda how: contextlib.nullcontext(shuffled))
+    monkeypatch.setattr(executors, "working", lambda **place: contextlib.nullcontext(shuffled))
     assert bbp("sweep", *tiny, "--out", out).code == 0
     same(dataset.open(out), reference)
 
@@ -209,7 +206,7 @@ def test_a_failed_sample_is_recorded_and_the_rest_goes_on(bbp, tiny, out, refere
 
 
 def test_resume_computes_only_what_is_missing(bbp, tiny, out, reference, same, count_samples, monkeypatch):
-    real = shards.Parts.save
+    real = units.Parts.save
 
     def stop_after(parts, *rest):
         if len(list(parts.path.glob("*.npz"))) == 10:
@@ -217,7 +214,7 @@ def test_resume_computes_only_what_is_missing(bbp, tiny, out, reference, same, c
         real(parts, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr(shards.Parts, "save", stop_after)
+        patch.setattr(units.Parts, "save", stop_after)
         said = bbp("sweep", *tiny, "--out", out)
     assert (
         said.code == 130 and "20 samples are kept" in said.err and "--resume" in said.err and not out.exists()
@@ -368,34 +365,6 @@ def test_a_hessian_too_large_for_memory_says_what_would_fit(bbp, out):
     said = bbp("sweep", "--alpha-grid", "1", "--n", "4000000", "--solver", "dense", "--out", out)
     assert said.code == 2 and said.err.count("\n") == 1 and "bytes" in said.err and "would fit" in said.err
     assert not out.parent.exists()
-
-
-def test_what_is_missing_is_cut_into_runs():
-    assert list(schedule.runs(np.array([1, 2, 5, 6, 7]))) == [(1, 3), (5, 8)]
-    assert list(schedule.runs(np.array([], int))) == []
-    wanted = PROGRAM.experiment({"n": 20, "alpha_grid": "1", "samples": 5})
-    plan = schedule.Pending(wanted, tasks.Results(), schedule.Execution(block=2))
-    assert [(unit.first, unit.count) for unit in plan] == [(0, 2), (2, 2), (4, 1)] and plan.samples == 5
-
-
-def test_a_plan_of_a_thousand_million_samples_is_small_and_quick():
-    """10^6 samples at 1,000 alphas: counted without a list of them, and the first unit is there at once."""
-    wanted = PROGRAM.experiment({"n": 20, "alpha_grid": "1:2:1000", "samples": 10**6})
-    tracemalloc.start()
-    plan = schedule.Pending(wanted, tasks.Results(), schedule.Execution())
-    assert plan.samples == 10**9 and next(iter(plan)).count == schedule.LARGEST_BLOCK
-    assert {size for _, size, _ in plan.points()} == {schedule.LARGEST_BLOCK}
-    shared = schedule.Pending(wanted, tasks.Results(), schedule.Execution(task=(3, 1000)))
-    assert abs(shared.samples - 10**6) <= 1000 * schedule.LARGEST_BLOCK
-    assert tracemalloc.get_traced_memory()[1] < 2**24
-    tracemalloc.stop()
-
-
-def test_units_are_cut_finer_for_many_workers():
-    wanted = PROGRAM.experiment({"n": 20, "alpha_grid": "1,2", "samples": 64})
-    few = list(schedule.Pending(wanted, tasks.Results(), schedule.Execution()))
-    many = list(schedule.Pending(wanted, tasks.Results(), schedule.Execution(parallel=4)))
-    assert len(few) == 2 and len(many) == 16 and sum(unit.count for unit in many) == 128
 
 
 def test_every_option_of_the_table_is_one_of_the_command():

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from bbp.engine import tasks
+from bbp.engine import units
 from benchmarks import gpu_large
 from sims import hessian, machine
 from sims.dynamics.samples import sample_descents
@@ -134,7 +134,7 @@ def test_free_memory_is_what_the_pool_of_the_card_leaves(on_gpu, monkeypatch, st
     monkeypatch.setattr(jax, "devices", lambda: [device])
     on_gpu()
     assert machine.available_bytes() == free
-    assert tasks.device() == "gpu: NVIDIA H100"
+    assert units.device() == "gpu: NVIDIA H100"
 
 
 def held(function, *shapes, static=()):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bbp.engine.tasks import Field, Kind
+from bbp.engine.units import Field, Kind
 
 FIELDS = (Field("values", ("sample", "column"), np.float64, np.nan),)
 

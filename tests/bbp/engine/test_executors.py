@@ -1,4 +1,6 @@
-"""Units on processes of this machine and on given executors: the same numbers, no orphans, a killed process costs its unit."""
+"""Units on processes of this machine and on given executors: the same numbers, no orphans, a killed process costs its unit.
+Compiled programs are kept by default, where the user says, within bounds, and whole.
+"""
 
 import concurrent.futures
 import dataclasses
@@ -17,7 +19,7 @@ import pytest
 from bbp.console.messages import RunError
 from bbp.console.options import checked
 from bbp.engine import executors
-from bbp.engine.tasks import Unit, compute
+from bbp.engine.units import Unit, compute
 from bbp.experiments import carry_out, sweep
 from bbp.experiments.options import SWEEP
 from bbp.files import dataset, variables
@@ -160,7 +162,7 @@ PROGRAM = """
 import sys
 from bbp.console import process
 from bbp.engine import executors
-from bbp.engine.tasks import Unit
+from bbp.engine.units import Unit
 from tests.bbp.engine.pool_units import KIND
 given = {"folder": sys.argv[1], "dies": [], "times": 0, "seconds": float(sys.argv[2])}
 process.GRACE = float(sys.argv[3])
@@ -233,9 +235,7 @@ def chosen(monkeypatch):
 
     def choose(wanted=None, **given):
         settings = checked(SWEEP, given)
-        return carry_out.side_by_side(
-            SWEEPS.experiment(given), carry_out.execution(settings), wanted
-        ).processes
+        return carry_out.planned(SWEEPS.experiment(given), settings | {"processes": wanted}).parallel
 
     return choose
 
@@ -313,3 +313,79 @@ def test_what_runs_no_units_or_forks_is_refused():
             )
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=spawn) as pool:
         assert executors.given(pool) is pool
+
+
+KEEPING = """
+import jax
+from pathlib import Path
+from bbp.engine import executors
+executors.keep_programs(executors.cache_directory(None))
+print(jax.jit(lambda x: (x * 2).sum())(jax.numpy.ones(3)))
+"""
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """An empty cache directory of the user, and no variable that names another."""
+    for name in ("BBP_CACHE", "JAX_COMPILATION_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "hessian-bbp" / executors.processor()
+
+
+def test_the_directory_is_the_users_unless_another_is_named(home, tmp_path, monkeypatch):
+    mine = Path("hessian-bbp", executors.processor())  # inside whatever is named
+    assert executors.cache_directory(None) == str(home) and home.is_dir()
+    assert executors.cache_directory(str(tmp_path / "mine")) == str(tmp_path / "mine" / mine)
+    assert executors.cache_directory("none") is None
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "elsewhere")
+    assert executors.cache_directory(None) is None
+    monkeypatch.setenv("BBP_CACHE", str(tmp_path / "named"))
+    place = str(tmp_path / "named" / mine)
+    assert executors.cache_directory(None) == place
+    assert executors.cache_environment(executors.cache_directory(None))["JAX_COMPILATION_CACHE_DIR"] == place
+    monkeypatch.setenv("BBP_CACHE", "none")
+    assert executors.cache_directory(None) is None and executors.cache_environment(None) == {}
+
+
+def test_what_else_is_in_a_named_directory_is_not_ours(bbp, tmp_path):
+    """Files named as JAX names its programs, and what would hang a reader, in the directory and in our folder."""
+    place = tmp_path / "m"
+    ours = Path(executors.cache_directory(str(place)))
+    (place / "thesis-cache").write_text("chapter 1")
+    for folder in (place, ours):
+        os.mkfifo(folder / "pipe-cache")
+        (folder / "pipe-atime").touch()
+    words = ["--alpha-grid", "1", "--n", "12", "--samples", "1", "--out", tmp_path / "x.h5"]
+    assert bbp("sweep", *words, "--cache", place).code == 0
+    assert (place / "thesis-cache").read_text() == "chapter 1"
+    assert (place / "pipe-cache").is_fifo() and (place / "pipe-atime").exists()
+
+
+def test_a_directory_that_cannot_be_written_is_no_error(home, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file" / "inside"))
+    (tmp_path / "file").touch()
+    assert executors.cache_directory(None) is None
+
+
+@pytest.mark.slow
+def test_two_processes_at_once_share_it_and_a_third_compiles_nothing(home):
+    def start():
+        words = [sys.executable, "-c", KEEPING]
+        return subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    outcomes = [child.communicate(timeout=300) for child in [start(), start()]]
+    kept = sorted(home.glob("*-cache"))
+    outcomes.append(start().communicate(timeout=300))
+    assert outcomes == [("6.0\n", "")] * 3
+    assert kept and sorted(home.glob("*-cache")) == kept
+
+
+def test_a_program_keeps_what_it_compiles(bbp, home, tmp_path, monkeypatch):
+    kept = []
+    monkeypatch.setattr(executors, "keep_programs", kept.append)
+    words = ["--alpha-grid", "1", "--n", "12", "--samples", "1", "--out", tmp_path / "x.h5"]
+    assert bbp("sweep", *words, "--dry-run").code == bbp("sweep", *words).code == 0
+    assert kept == [str(home)] * 2
+    assert bbp("sweep", *words, "--force", "--cache", "none").code == 0
+    assert kept[2:] == [None]

@@ -7,8 +7,8 @@ import pytest
 
 from bbp.console import grids
 from bbp.console.messages import FileError
-from bbp.console.options import Option, read_toml
-from bbp.engine.experiment import differences
+from bbp.console.options import Option, checked, read_toml
+from bbp.engine.units import differences
 from bbp.experiments.options import SWEEP
 from bbp.experiments.sweep import SweepExperiment
 from bbp.files import variables
@@ -38,7 +38,8 @@ def _with_options(monkeypatch, options):
     """The program of sweeps with other options."""
     other = replace(PROGRAM, options=options)
     monkeypatch.setattr(sys.modules["bbp.sweep"], "main", other.main)
-    monkeypatch.setattr(SweepExperiment, "options", options)
+    monkeypatch.setattr(sys.modules["bbp.experiments.sweep"], "SWEEP", options)
+    monkeypatch.setattr(SweepExperiment, "defaults", checked(options, {}, decides=True))
     return other
 
 

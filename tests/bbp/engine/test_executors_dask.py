@@ -11,7 +11,7 @@ import pytest
 
 from bbp.console.messages import RunError
 from bbp.engine import executors
-from bbp.engine.parts import Parts
+from bbp.engine.units import Parts
 from bbp.files import dataset, variables
 
 WORDS = ["--alpha-grid", "0.8:2:4", "--n", "12", "--samples", "25", "--block", "1"]
@@ -113,7 +113,7 @@ class Scheduler:
 def test_workers_short_of_memory_end_the_run_in_one_line(caplog):
     """Paused for good at 80 % of their limit."""
     looks = [{"a": worker()}, {"a": worker("paused")}, {"a": worker("paused")}]
-    watch = executors._Watch(Scheduler(*looks), 0)
+    watch = executors.watched(Scheduler(*looks), 0)
     with caplog.at_level("WARNING", "bbp"):
         watch(False)
         watch(False)

@@ -1,4 +1,6 @@
-"""Sweeps that are killed, interrupted, or run out of disk: nothing is lost, nothing is wrong, and they say so."""
+"""Sweeps that are killed, interrupted, or run out of disk: nothing is lost, nothing is wrong, and they say so. And how what is
+missing is cut into units.
+"""
 
 import contextlib
 import errno
@@ -11,13 +13,17 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 
+import numpy as np
 import pytest
 
 from bbp import sweep
 from bbp.__main__ import dispatch
-from bbp.engine import parts
+from bbp.engine import run
+from bbp.engine.units import Parts
 from bbp.files import dataset, disk
+from bbp.sweep import PROGRAM
 
 MANY = ["--alpha-grid", "0.8:2:4", "--n", "12", "--samples", "40", "--block", "1", "--quiet"]
 
@@ -61,7 +67,7 @@ def test_killed_at_random_moments_and_equal_to_the_uninterrupted_run(
         child.kill()
         child.join()
         assert child.exitcode == -signal.SIGKILL and not out.exists()
-        assert len(list(parts.Parts(out).load())) == len(shard_files(out)) >= goal
+        assert len(list(Parts(out).load())) == len(shard_files(out)) >= goal
     assert bbp("sweep", *MANY, "--block", "60", "--out", out, "--resume").code == 0
     same(dataset.open(out), dataset.open(reference))
     assert sorted(path.name for path in out.parent.iterdir()) == ["reference.h5", "sweep.h5"]
@@ -267,3 +273,49 @@ def test_a_signal_stops_it_and_it_says_how_to_go_on(bbp, begin, out, processes, 
     assert "--resume" in said and kept >= 5
     assert not list(out.parent.rglob("*.tmp")) and not list(out.parent.glob("*.lock"))
     assert bbp("sweep", *MANY, "--block", "60", "--out", out, "--resume").code == 0
+
+
+def test_parts_that_a_killed_run_has_left_go_when_its_file_is_found(bbp, tiny, tiny_sweep, out, finished):
+    """Those of another run, and of one that is at work, stay."""
+    parts, again = Parts(out), ["sweep", *tiny, "--out", out]
+    parts.begin(PROGRAM.experiment({"alpha_grid": "0.8:2:4", "n": "12,16", "samples": 6}))
+    plan = parts.plan.read_text()
+    parts.plan.write_text(plan.replace('"seed": 0', '"seed": 1'))
+    assert "was already finished" in bbp(*again).err and parts.exist()
+    parts.plan.write_text(plan)
+    with parts.held():
+        assert "was already finished" in bbp(*again).err and parts.exist()
+    assert "was already finished" in bbp(*again).err and not parts.path.exists()
+    assert out.read_bytes() == tiny_sweep.read_bytes()
+
+
+def test_what_is_missing_is_cut_into_runs():
+    assert list(run._consecutive(np.array([1, 2, 5, 6, 7]))) == [(1, 3), (5, 8)]
+    assert list(run._consecutive(np.array([], int))) == []
+    wanted = PROGRAM.experiment({"n": 20, "alpha_grid": "1", "samples": 5})
+    plan = run.Run(wanted, block=2)
+    assert [(unit.first, unit.count) for unit in plan.units()] == [
+        (0, 2),
+        (2, 2),
+        (4, 1),
+    ] and plan.missing == 5
+
+
+def test_a_plan_of_a_thousand_million_samples_is_small_and_quick():
+    """10^6 samples at 1,000 alphas: counted without a list of them, and the first unit is there at once."""
+    wanted = PROGRAM.experiment({"n": 20, "alpha_grid": "1:2:1000", "samples": 10**6})
+    tracemalloc.start()
+    plan = run.Run(wanted)
+    assert plan.missing == 10**9 and next(plan.units()).count == run.LARGEST_BLOCK
+    assert {size for _, size, _ in plan.pending()} == {run.LARGEST_BLOCK}
+    shared = run.Run(wanted, task=(3, 1000))
+    assert abs(shared.missing - 10**6) <= 1000 * run.LARGEST_BLOCK
+    assert tracemalloc.get_traced_memory()[1] < 2**24
+    tracemalloc.stop()
+
+
+def test_units_are_cut_finer_for_many_workers():
+    wanted = PROGRAM.experiment({"n": 20, "alpha_grid": "1,2", "samples": 64})
+    few = list(run.Run(wanted).units())
+    many = list(run.Run(wanted, parallel=4).units())
+    assert len(few) == 2 and len(many) == 16 and sum(unit.count for unit in many) == 128

@@ -1,17 +1,22 @@
-"""Parts: each counts for its own point of its own run alone, and whatever else lies among them does no harm."""
+"""Units: what they free stays with the process. Parts: each counts for its own point of its own run alone, and whatever else
+lies among them does no harm. Locks: one run on one output, tasks beside each other, and none is left by a killed run.
+"""
 
 import io
 import json
 import os
 import shutil
+import subprocess
+import sys
 
 import h5py
 import numpy as np
 import pytest
 
-from bbp.engine import tasks
-from bbp.engine.parts import Parts
-from bbp.engine.tasks import Results, compute
+from bbp.console.messages import FileError
+from bbp.engine import units
+from bbp.engine.run import Results
+from bbp.engine.units import LOCK, Parts, compute
 from bbp.files import disk
 from bbp.sweep import PROGRAM
 
@@ -144,14 +149,24 @@ def test_parts_of_an_older_program_are_refused_in_one_line(bbp, tmp_path):
     assert bbp("sweep", *words, "--out", out, "--force").code == 0 and not old.exists()
 
 
+@pytest.mark.parametrize("text", ["{}", "[]", "3", "null", '{"records": []}'])
+def test_a_plan_that_is_none_is_told_in_a_line(bbp, tiny, tmp_path, text):
+    held = Parts(tmp_path / "x.h5")
+    held.path.mkdir()
+    held.plan.write_text(text)
+    for command in (["sweep", *tiny, "--out", held.out, "--resume"], ["info", held.out]):
+        said = bbp(*command)
+        assert said.code == 2 and "plan.json' is no plan of a run (--force discards the parts)" in said.err
+
+
 def test_parts_of_other_library_versions_are_named_in_the_file(bbp, tmp_path, monkeypatch):
     out, words = (
         tmp_path / "x.h5",
         ["--n", "12", "--alpha-grid", "1", "--samples", "4", "--block", "2", "--quiet"],
     )
-    other = tasks._versions() | {"jax": "0.1"}
+    other = units._versions() | {"jax": "0.1"}
     with monkeypatch.context() as patch:
-        patch.setattr(tasks, "_versions", lambda: other)
+        patch.setattr(units, "_versions", lambda: other)
         assert bbp("sweep", *words, "--out", out, "--task", "1/2").code == 0
     assert bbp("sweep", *words, "--out", out, "--resume").code == 0
     with h5py.File(out) as file:
@@ -160,3 +175,123 @@ def test_parts_of_other_library_versions_are_named_in_the_file(bbp, tmp_path, mo
     assert bbp("sweep", *words, "--out", out, "--force").code == 0
     with h5py.File(out) as file:
         assert "other_versions" not in file.attrs
+
+
+@pytest.fixture
+def out(tmp_path, monkeypatch):
+    monkeypatch.setattr(units, "MOMENT", 0.05)
+    return tmp_path / "x.h5"
+
+
+WHOLE, ONE, TWO = None, (1, 2), (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "both"),
+    [(WHOLE, WHOLE, False), (WHOLE, ONE, False), (ONE, WHOLE, False), (ONE, ONE, False), (ONE, TWO, True)],
+)
+def test_a_run_excludes_all_and_a_task_itself(out, first, second, both):
+    with Parts(out).held(first):
+        if both:
+            with Parts(out).held(second):
+                pass
+        else:
+            with pytest.raises(FileError, match="is being written by"), Parts(out).held(second):
+                pass
+    with Parts(out).held(second):  # and it is free afterwards
+        pass
+    assert not out.with_name("x.h5.parts").exists()
+
+
+def test_the_refusal_names_the_other_run(bbp, tiny, out):
+    with Parts(out).held():
+        said = bbp("sweep", *tiny, "--out", out)
+    assert said.code == 2 and said.err.count("\n") == 1 and not out.exists()
+    assert "is being written by process" in said.err and "wait for it, or stop it" in said.err
+
+
+HOLD = """
+import os, sys
+from pathlib import Path
+from bbp.engine.units import Parts
+with Parts(Path(sys.argv[1])).held():
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_the_lock_of_a_killed_process_is_free(out, begin):
+    words = [sys.executable, "-c", HOLD, str(out)]
+    child = begin(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "held\n"
+    with pytest.raises(FileError, match=f"process {child.pid} on"), Parts(out).held():
+        pass
+    child.kill()
+    child.wait()
+    assert (Parts(out).path / LOCK).exists()
+    with Parts(out).held():
+        pass
+    assert not Parts(out).path.exists()
+
+
+TAKE = """
+import os, sys, time
+from pathlib import Path
+from bbp.console.messages import FileError
+from bbp.engine import units
+from bbp.engine.units import Parts
+units.MOMENT = 0.01
+out, inside, taken = Path(sys.argv[1]), Path(sys.argv[2]), 0
+until = time.monotonic() + 0.5
+while time.monotonic() < until:
+    try:
+        with Parts(out).held():
+            os.close(os.open(inside, os.O_CREAT | os.O_EXCL))  # FileExistsError where another is inside
+            taken += 1
+            inside.unlink()
+    except FileError:
+        pass
+print(taken)
+"""
+
+
+def test_there_is_one_holder(out, tmp_path, begin):
+    """Three processes take and leave the lock, and its folder, as often as they can."""
+    words = [sys.executable, "-c", TAKE, str(out), str(tmp_path / "inside")]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    outcomes = [
+        child.communicate(timeout=120) for child in [begin(words, **pipes, text=True) for _ in range(3)]
+    ]
+    assert all(errors == "" and int(taken) > 0 for taken, errors in outcomes), outcomes
+
+
+FAULTS = """
+import resource, sys
+import numpy as np
+from bbp.engine import units
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        np.ones(2**17)  # 1 MiB
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+mapped = faults()
+print(units.keep_memory(), mapped, (faults(), faults())[1])
+import bbp.experiments.samples
+print(*(name for name in ("xarray", "pandas", "h5py") if name in sys.modules))
+"""
+
+
+def test_arrays_are_not_mapped_afresh():
+    """As dask sets its workers up every array of 1 MiB costs 256 pages; kept, none (a few, for Python has its own).
+
+    And a process that only computes samples has imported nothing for files: half a second.
+    """
+    env = os.environ | {"MALLOC_TRIM_THRESHOLD_": "65536", "PYTHONPATH": os.pathsep.join(sys.path)}
+    said = subprocess.run([sys.executable, "-c", FAULTS], env=env, capture_output=True, text=True, check=True)
+    numbers, imported = said.stdout.splitlines()
+    assert imported == ""
+    kept, mapped, after = numbers.split()
+    if kept == "True":
+        assert int(mapped) > 20 * 200 and int(after) < 100, said.stdout
