@@ -5,7 +5,7 @@ import pytest
 
 from bbp.analysis import summary
 from bbp.analysis.summary import FEWEST_DRAWS, LABELS, THEORY_N, draws_of, finite_theory
-from bbp.engine.tasks import Field
+from bbp.engine.units import Field
 from bbp.experiments import sweep
 from bbp.sweep import PROGRAM
 from theory import finite
