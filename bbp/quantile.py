@@ -92,8 +92,8 @@ def run(args: argparse.Namespace) -> int:
         )
     program.show(said)
     program.show(LAW)
-    if found.doubt:
-        program.show(f"{UNKNOWN} here: {found.doubt}; check with --samples")
+    if found.reason:
+        program.show(f"{UNKNOWN} here: {found.reason}; check with --samples")
     if samples is not None:
         checked = sampled(model, found.alpha, found.n, samples, **options)
         interval = f"95 % interval {checked.low:.3f} to {checked.high:.3f}"

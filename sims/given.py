@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from sims import sampling
 from sims.backend import pinned
 from sims.instance import Instance, chosen, draw, outputs
+from theory.answers import Prediction
 from theory.checks import ParameterError, count
-from theory.given.labels import Given, given, heaviest, population
+from theory.given.labels import given, heaviest, population
 from theory.given.verdict import KINDS, MET, NEITHER, Heavy, Verdict, enough, judge, marks, settled
 from theory.model.inputs import Inputs
 from theory.model.network import Network, network
@@ -23,7 +24,9 @@ _HALVES = 2  # draws of which theory is asked from either half of the rows too
 
 
 @pinned
-def predicted(drawn: Instance, *, half: int | None = None, put: int | None = None) -> tuple[Given, Given]:
+def predicted(
+    drawn: Instance, *, half: int | None = None, put: int | None = None
+) -> tuple[Prediction, Prediction]:
     """What theory says of one draw on inputs of one's own: with tau = 1, and with the tau of each row.
 
     half   0 or 1: with the covariance of every other row alone

@@ -36,6 +36,7 @@ WORKS = {
     "theory.finite.law.FiniteLaw": "theory.finite.law:Law",
     "theory.finite.law.finite_law": "theory.finite:law",
     "theory.finite.questions.quantile": "theory.finite:quantile",
+    "theory.finite.threshold.Answer": "theory:Threshold",
     "theory.finite.threshold.alpha_bbp_finite": "theory.finite:threshold",
     "theory.finite.typical.pole_probability": "theory.finite.edge:pole_probability",
     "theory.finite.validity.doubt": "theory.finite.law:doubt",
@@ -49,7 +50,8 @@ WORKS = {
     "theory.minima.transition.threshold": "theory.minima:threshold",
     "theory.model.Committee": "theory:Network",
     "theory.model.target.Target": "theory:Target",
-    "theory.quenched.Quenched": "theory.finite.quenched:Quenched",
+    "theory.path.Conditioned": "theory.answers:Prediction",
+    "theory.quenched.Quenched": "theory.answers:Prediction",
     "theory.quenched.quenched": "theory.finite:quenched",
     "theory.teacher_branch": "theory:spectrum",
 }

@@ -1,4 +1,5 @@
-"""What theory answers: `Edge`, `Outlier`, `Threshold` and `Spectrum`, the same four for every model and route.
+"""What theory answers: `Edge`, `Outlier`, `Threshold` and `Spectrum`, the same four for every model and route; at finite N
+`Prediction` says what one sample shows.
 
 Two solutions of which one is finer make one with errors, and so do several independent ones (at the end).
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,13 +31,24 @@ DIGITS = 11  # of a number without an error
 LONGEST = 40  # characters of anything that is no number
 # Units of what answers hold, by name; what is not here is a pure number.
 UNITS = dict.fromkeys(
-    ("edge", "outlier", "outliers", "lowest", "lowest_std", "edge_std", "eigenvalues", "residuals"), "Hessian"
+    (
+        "edge",
+        "outlier",
+        "outliers",
+        "margins",
+        "lowest",
+        "lowest_std",
+        "edge_std",
+        "eigenvalues",
+        "residuals",
+    ),
+    "Hessian",
 ) | dict.fromkeys(("alpha", "alpha_0", "half"), "M/N")
 
 
 class Printed:
     """A dataclass whose `str` and `repr` are one line: fields at their defaults are left out, arrays told by shape and ends,
-    and an error NAME_error stands behind NAME (`error` behind the first field).
+    and an error NAME_error stands behind NAME (`error` behind the first field, or the one that `asked` names).
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True, repr=False)
@@ -73,11 +85,11 @@ class Printed:
         first = next(iter(shown))
         errors = {name: f"{name}_error" for name in shown if f"{name}_error" in shown}
         if "error" in shown and first not in errors:
-            errors[first] = "error"
+            errors[getattr(self, "asked", first)] = "error"
         found = []
-        for name, field in shown.items():
+        for name, shape in shown.items():
             value = getattr(self, name)
-            if name in errors.values() or (name != first and _same(value, field.default)):
+            if name in errors.values() or (name != first and _same(value, shape.default)):
                 continue
             error = getattr(self, errors[name]) if name in errors else 0.0
             found.append((name, *_told(value, error)))
@@ -85,7 +97,9 @@ class Printed:
 
 
 def _same(value: Any, default: Any) -> bool:
-    if default is MISSING or isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray):
+        return not value.size
+    if default is MISSING:
         return False
     both_nan = (
         isinstance(value, float) and isinstance(default, float) and math.isnan(value) and math.isnan(default)
@@ -188,6 +202,8 @@ class Threshold(Printed):
     route, reason  how it was found, and why there is none
     jump_error, alpha_0_error  of these
     until          alpha at which the outlier enters the bulk again: inf where it never does
+    n, share       at finite N: the dimension, and the share of draws at alpha for which what was asked for holds
+    asked          which of alpha, n and share the error is of
     """
 
     alpha: Any
@@ -200,6 +216,9 @@ class Threshold(Printed):
     jump_error: float = 0.0
     alpha_0_error: float = 0.0
     until: float = math.inf
+    n: Any = math.inf
+    share: Any = math.nan
+    asked: str = field(default="alpha", repr=False)
 
     _former: ClassVar[dict[str, str]] = {
         "overlap": "jump",
@@ -256,6 +275,48 @@ class Spectrum(Printed):
     def q2(self) -> np.ndarray:
         """Squared overlap of the lowest outlier with the teacher alone."""
         return self.overlap * self.teacher_share
+
+
+@dataclass(frozen=True, repr=False)
+class Prediction(Printed):
+    """What theory predicts of one sample of finite N, in units of the Hessian, by what is known of the sample: nothing but its
+    model (`theory.finite.edge.finite_edge`), its preactivations (`theory.finite.quenched`), its rows (`theory.given`), what a
+    method has used of it (`theory.path.conditioned`). What of the fields that does not tell is NaN or empty.
+
+    None of the four, as `lowest_error` and `overlap_error` are the scatter of samples that share what is known.
+
+    edge           left edge of the bulk, as the known directions push it
+    scale          kappa: about `edge` the lowest eigenvalue of the bulk fluctuates as -TW1 / kappa; NaN at a smooth edge
+    outliers (k,)  eigenvalues that leave the bulk, lowest first, NaN for those not known; left of `edge` but for one that has
+                   barely left, by O(1/n)
+    overlaps (k,)  squared overlap of each with the signal space
+    margins        how far each known direction is beyond the bulk, largest first: an outlier exists where positive
+    lowest         mean of the lowest eigenvalue; where preactivations alone are known without its Tracy-Widom shift: the lowest
+                   outlier or the edge
+    overlap        mean squared overlap of its eigenvector with the signal space
+    kind           of the edge, as in `Edge`
+    edge_error     standard deviation of the edge over draws of preactivations, where these are not known
+    student_overlaps (k, p)  of each outlier, with the span of one student row over all blocks
+    residues (k,)  squared overlap of each with all known directions
+    g (p, p)       G at the edge
+    """
+
+    edge: float
+    scale: float = math.nan
+    outliers: np.ndarray = field(default_factory=lambda: np.empty(0))
+    overlaps: np.ndarray = field(default_factory=lambda: np.empty(0))
+    margins: np.ndarray = field(default_factory=lambda: np.empty(0))
+    lowest: float = math.nan
+    lowest_error: float = math.nan
+    overlap: float = math.nan
+    overlap_error: float = math.nan
+    kind: str = "sharp"
+    edge_error: float = 0.0
+    student_overlaps: np.ndarray | None = None
+    residues: np.ndarray | None = None
+    g: np.ndarray | None = None
+
+    _former: ClassVar[dict[str, str]] = {"mean": "lowest", "std": "lowest_error", "label_std": "edge_error"}
 
 
 # ---- one alpha, and solutions that make one ----

@@ -62,8 +62,10 @@ THEORY = Former(
     "theory",
     opens={
         "answers:Found": "general.GeneralSpectrum general.Spectrum general.results.Found",
+        "answers:Prediction": "finite.edge.FiniteEdge finite.quenched.Quenched given.Given given.labels.Given path.Conditioned "
+        "path.conditioned.Conditioned",
         "answers:Spectrum": "TeacherBranch",
-        "answers:Threshold": "ThresholdMap general.ModelMap general.ModelThreshold",
+        "answers:Threshold": "ThresholdMap finite.threshold.Answer general.ModelMap general.ModelThreshold",
         "exact.density": "exact.density.signal",
         "exact.resolvent": "exact.density.resolvent",
         "finite.edge": "finite.typical",

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from bbp.experiments import models
 from bbp.files.variables import DONE
 from theory import atom
-from theory.answers import Edge, Outlier
+from theory.answers import Edge, Outlier, Prediction
 from theory.checks import ParameterError
 from theory.exact.density import density
-from theory.finite.quenched import Quenched, quenched
+from theory.finite.quenched import quenched
 from theory.general.density import density_curve
 from theory.general.spectrum import route, solve
 from theory.given import population
@@ -166,7 +166,7 @@ def _of_rows(model: Network, alpha: float, pool: Pool | None) -> Spectrum:
     return Spectrum(model, alpha, lam, rho, 1 - varied / n, Edge(np.nan, "sharp"), None, pool, verdict=law)
 
 
-def quenched_sample(model: Network, n: int, alpha: float, seed: int, sample: int) -> Quenched:
+def quenched_sample(model: Network, n: int, alpha: float, seed: int, sample: int) -> Prediction:
     """Quenched theory of the labels of one sample, drawn again. Raises ParameterError, NotConverged."""
     from sims.instance import draw, labels  # late: it brings JAX
 

@@ -16,9 +16,9 @@ from bbp.experiments import models
 from bbp.explorer.answer import Columns, number
 from bbp.explorer.state import State
 from theory import finite
+from theory.answers import Prediction
 from theory.checks import NotConverged, ParameterError
 from theory.finite.law import UNKNOWN, doubts
-from theory.finite.quenched import Quenched
 from theory.model.network import Network
 
 DENSE_ORDER = 2000  # of p N, up to which every eigenvalue is computed
@@ -69,7 +69,7 @@ class Sample:
     overlap: float
 
 
-def predicted(state: State, sample: int) -> Quenched:
+def predicted(state: State, sample: int) -> Prediction:
     """Edge, outliers and overlaps by the quenched theory of a sample's labels."""
     return quenched_sample(state.model, state.n, state.alpha, SEED, sample)
 
@@ -99,7 +99,7 @@ def histogram(found: Sample, left: float, right: float, bins: int) -> Columns:
     return {"left": edges[:-1][known], "right": edges[1:][known], "top": heights[known]}
 
 
-def described(found: Sample, labels: Quenched | None, seconds: float) -> str:
+def described(found: Sample, labels: Prediction | None, seconds: float) -> str:
     """A sample in words."""
     extent = "all" if len(found.values) == found.order else f"the lowest {len(found.values)}"
     words = (
@@ -115,12 +115,12 @@ def described(found: Sample, labels: Quenched | None, seconds: float) -> str:
     )
 
 
-def outliers_of(labels: Quenched) -> NDArray[np.float64]:
+def outliers_of(labels: Prediction) -> NDArray[np.float64]:
     """Those that the labels pull out."""
     return labels.outliers[np.isfinite(labels.outliers)]
 
 
-def q2_of(labels: Quenched) -> float:
+def q2_of(labels: Prediction) -> float:
     """Their mean squared overlap, 0 for those that stay in the bulk."""
     return float(np.mean(np.nan_to_num(labels.overlaps)))
 

@@ -22,8 +22,8 @@ from bbp.explorer.files import Held
 from bbp.explorer.samples import Sample
 from bbp.explorer.state import State
 from bbp.explorer.work import Work
+from theory.answers import Prediction
 from theory.checks import NotConverged, ParameterError
-from theory.finite.quenched import Quenched
 
 log = logging.getLogger("bbp")
 
@@ -225,7 +225,7 @@ class Session:
         found = await self._work.samples.do(samples.drawn, state, sample)
         self._then(self._show_sample, found, labels, time.monotonic() - began)
 
-    def _show_sample(self, drawn: Sample, labels: Quenched | None, seconds: float) -> None:
+    def _show_sample(self, drawn: Sample, labels: Prediction | None, seconds: float) -> None:
         values, state = drawn.values, self._state
         pulled = np.empty(0) if labels is None else samples.outliers_of(labels)
         left, right, low, zoom_top = self._sent.axes["zoom"]

@@ -138,8 +138,8 @@ def build_edge(effort: Effort) -> Arrays:
         "lowest": (("n", "sample"), np.array([row[0] for row in rows])),
         "edge": (("n", "sample"), np.array([row[1] for row in rows])),
         "scaled": (("n", "sample"), np.array([row[2] for row in rows])),
-        "label_std": ("n", np.array([edge.label_std for edge in found])),
-        "std": ("n", np.array([edge.std for edge in found])),
+        "label_std": ("n", np.array([edge.edge_error for edge in found])),
+        "std": ("n", np.array([edge.lowest_error for edge in found])),
         "scale": ("n", np.array([edge.scale for edge in found])),
     }
 

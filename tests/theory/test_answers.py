@@ -1,9 +1,10 @@
 """Answers print in a line, errors beside values, and as a table with units in a notebook."""
 
 import numpy as np
+import pytest
 
 from theory import Network, edge, finite, outliers, spectrum, threshold
-from theory.answers import Edge, Threshold
+from theory.answers import Edge, Prediction, Threshold
 
 MODEL = Network(2, 1, 0.3)
 
@@ -28,6 +29,15 @@ def test_arrays_are_told_by_shape_and_ends():
     found = spectrum(MODEL, np.linspace(0.5, 3, 500))
     assert len(str(found)) < 420 and "alpha=array (500,), 0.5 to 3, edge=" in str(found)
     assert "lowest=array (2, 4), " in str(finite.law(MODEL, [2.0, 3.0], 100, draws=4))
+
+
+def test_the_error_stands_behind_what_was_asked():
+    point = Threshold(2.0, "continuous", np.nan, 0.03, n=100, share=0.9149, asked="share")
+    assert str(point) == "Threshold(alpha=2, kind='continuous', jump=nan, n=100, share=0.915 ± 0.03)"
+    here = Prediction(-1.2345, 30.0, lowest=-1.4321, lowest_error=0.05)
+    assert str(here) == "Prediction(edge=-1.2345, scale=30, lowest=-1.432 ± 0.05)"
+    with pytest.raises(AttributeError, match=r"^Prediction.std is now lowest_error$"):
+        print(here.std)
 
 
 def test_a_table_says_units():

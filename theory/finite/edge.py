@@ -62,15 +62,14 @@ against couplings): slowly. At a smooth edge, where the threshold is discontinuo
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaincc
 
-from theory.answers import Printed
+from theory.answers import Prediction
 from theory.checks import NotConverged, ParameterError, count, finite, numpy_defaults, one, positive, ratio
 from theory.exact import finite_committee
 from theory.exact.averages import Widths, average, continued, kernel_k, kernel_u
@@ -88,30 +87,8 @@ _NEAREST = 1e-3  # t at which the tabulated walk starts
 _FARTHEST = 6.0  # t beyond which no walk is followed
 
 
-@dataclass(frozen=True, repr=False)
-class FiniteEdge(Printed):
-    """Lowest bulk eigenvalue at finite N, units of the Hessian.
-
-    kind       "sharp" or "smooth"
-    edge       the N = inf edge
-    label_std  standard deviation of the quenched edge over draws of preactivations, to O(N^{-1/2})
-    scale      kappa: about the quenched edge the lowest eigenvalue is distributed as -TW1 / kappa; NaN at a smooth edge
-    mean       mean of the lowest eigenvalue (sharp), or of the quenched edge (smooth: `typical_edge`)
-    std        standard deviation of the lowest eigenvalue (sharp); that of the labels alone where smooth
-    """
-
-    kind: str
-    edge: float
-    label_std: float
-    scale: float
-    mean: float
-    std: float
-
-    _units: ClassVar[dict[str, str]] = dict.fromkeys(("mean", "std", "label_std"), "Hessian")
-
-
 @numpy_defaults
-def finite_edge(model: Network, alpha: float, n: int) -> FiniteEdge:
+def finite_edge(model: Network, alpha: float, n: int) -> Prediction:
     """Mean and scatter of the lowest bulk eigenvalue in dimension n at alpha = M/n; formulas in the module docstring.
 
     Left out: O(1/n) in the mean at sharp edges, O(n^{-1/2}) at smooth ones. Where an outlier exists it is the lowest
@@ -128,8 +105,10 @@ def finite_edge(model: Network, alpha: float, n: int) -> FiniteEdge:
 
     Returns
     -------
-    FiniteEdge
-        In units of the Hessian.
+    Prediction
+        `edge` is that of N = inf, `edge_error` the scatter of the quenched edge over draws of preactivations, to O(N^{-1/2}),
+        `scale` that of Tracy and Widom's law about it. Where the edge is smooth `lowest` is the mean of the quenched edge
+        (`typical_edge`) and `lowest_error` the scatter of that alone.
 
     Raises
     ------
@@ -137,7 +116,7 @@ def finite_edge(model: Network, alpha: float, n: int) -> FiniteEdge:
         On bad arguments or p = inf.
 
     >>> found = finite_edge(Network(1, 1, 0.5), 0.8, 400)
-    >>> found.kind, round(found.mean, 4), round(found.std, 4)
+    >>> found.kind, round(found.lowest, 4), round(found.lowest_error, 4)
     ('sharp', -2.0758, 0.1327)
     """
     model, n, alpha = finite_committee(model), count("n", n), one("alpha", ratio("alpha", alpha))
@@ -145,12 +124,13 @@ def finite_edge(model: Network, alpha: float, n: int) -> FiniteEdge:
     # M = alpha n independent terms, each over n
     label_std = math.sqrt(alpha / n * label_variance(model, edge_resolvent(model, alpha)))
     if edge.kind == "smooth":
-        return FiniteEdge("smooth", edge.value, label_std, math.nan, typical_edge(model, alpha, n), label_std)
-    curvature = z_of_g(model, alpha, edge_resolvent(model, alpha), derivative=2)
-    scale = tracy_widom_scale(float(model.p) * n, curvature)
-    # Preactivations and the Gaussian rest of the inputs are independent: variances add.
-    std = math.hypot(label_std, math.sqrt(VARIANCE) / scale)
-    return FiniteEdge("sharp", edge.value, label_std, scale, edge.value - MEAN / scale, std)
+        mean, std, scale = typical_edge(model, alpha, n), label_std, math.nan
+    else:
+        curvature = z_of_g(model, alpha, edge_resolvent(model, alpha), derivative=2)
+        scale = tracy_widom_scale(float(model.p) * n, curvature)
+        # Preactivations and the Gaussian rest of the inputs are independent: variances add.
+        mean, std = edge.value - MEAN / scale, math.hypot(label_std, math.sqrt(VARIANCE) / scale)
+    return Prediction(edge.value, scale, lowest=mean, lowest_error=std, kind=edge.kind, edge_error=label_std)
 
 
 @numpy_defaults

@@ -55,7 +55,8 @@ UNKNOWN = "finite-N theory is not known to hold"
 @dataclass(frozen=True, repr=False)
 class Law(Printed):
     """Draws of what one sample shows at (model, alpha, N), in units of the Hessian: arrays (draws,), or (alpha, draws) for
-    several alpha. NaN where a draw has no edge.
+    several alpha. NaN where a draw has no edge. Neither a `Spectrum` nor a `Prediction`, but the distribution of which `mean`,
+    `std`, `quantile` and `share_above` give such numbers.
 
     lowest         lowest eigenvalue
     overlap        squared overlap q2 with the signal space, mean over the p p_star lowest eigenvectors
@@ -91,38 +92,38 @@ class Law(Printed):
                 return controlled_mean(kept, excess)
             return (float(kept.mean()) if kept.size else math.nan), _std(kept) / math.sqrt(max(kept.size, 1))
 
-        found = self._each(name, corrected)
-        return found if isinstance(found, tuple) else tuple(found.T)
+        return self._each(name, corrected)
 
     def std(self, name: str) -> Any:
-        """Standard deviation of a field over draws: the scatter of one sample."""
+        """Standard deviation of a field over draws, that of one sample."""
         return self._each(name, lambda kept, _: _std(kept))
 
     def quantile(self, name: str, share: Any) -> Any:
-        """Quantiles of a field over draws."""
-        return self._each(name, lambda kept, _: np.quantile(kept, share))
+        """Quantiles of a field over draws; NaN where none has an edge."""
+        none = np.full(np.shape(share), np.nan)[()]
+        return self._each(name, lambda kept, _: np.quantile(kept, share) if kept.size else none)
 
     def share_above(self, q2: float, name: str = "overlap") -> tuple[Any, Any]:
-        """P(field > q2) and its standard error over draws."""
+        """P(field > q2) and its standard error over draws; NaN where none has an edge."""
 
         def above(kept: Array, _: Array) -> tuple[float, float]:
+            if not kept.size:
+                return math.nan, math.nan
             share = float(np.mean(kept > q2))
             # Of a share of 0 or 1 the binomial error would be 0: half a draw at the least.
             return share, math.sqrt(max(share * (1 - share), 0.25 / kept.size) / kept.size)
 
-        found = self._each(name, above)
-        return found if isinstance(found, tuple) else tuple(found.T)
+        return self._each(name, above)
 
     def _each(self, name: str, of: Any) -> Any:
-        """of(values of the draws with an edge, excess of all) at each alpha."""
+        """of(values of the draws with an edge, excess of all), at each alpha; pairs of numbers become a pair of arrays."""
         if name not in FIELDS:
             raise ParameterError(f"name must be one of {', '.join(FIELDS)}, got {name!r}")
         values = np.asarray(getattr(self, name), dtype=np.float64)
         if values.ndim == 1:
             return of(values[np.isfinite(values)], self.excess)
-        return np.array(
-            [of(row[np.isfinite(row)], own) for row, own in zip(values, self.excess, strict=True)]
-        )
+        found = [of(row[np.isfinite(row)], own) for row, own in zip(values, self.excess, strict=True)]
+        return tuple(np.array(found).T) if isinstance(found[0], tuple) else np.array(found)
 
 
 def _std(kept: Array) -> float:

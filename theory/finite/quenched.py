@@ -30,13 +30,11 @@ and Widom about this edge to 0.3/kappa away from thresholds; up to 1.2/kappa abo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
 
-from theory.answers import Printed
+from theory.answers import Prediction
 from theory.checks import ParameterError, count, finite, numpy_defaults
 from theory.exact import committee_weights, finite_committee
 from theory.finite.tracy_widom import tracy_widom_scale
@@ -50,32 +48,10 @@ _NORMS = 0.1, 10.0  # of rows, squared, over n: further from 1 the factor 1/n ha
 _ASYMMETRY = 1e-6  # of the largest norm: beyond any rounding
 
 
-@dataclass(frozen=True, repr=False)
-class Quenched(Printed):
-    """Predictions for one draw of preactivations, in units of the Hessian.
-
-    edge                 left edge of the bulk, as teacher and students push it
-    outliers (k,)        eigenvalues that leave the bulk outside the span, lowest first, NaN where there are fewer than k =
-                         p p_star; left of `edge` but for one that has barely left, by O(1/n)
-    overlaps (k,)        squared overlap of each with the signal space, NaN likewise
-    margins (k,)         how far the block of the span is beyond the bulk, largest first; an outlier exists where positive
-    scale                kappa: about `edge` the lowest bulk eigenvalue fluctuates as -TW1 / kappa
-    """
-
-    edge: float
-    outliers: Array
-    overlaps: Array
-    margins: Array
-    scale: float
-
-    @property
-    def lowest(self) -> float:
-        """Predicted lowest eigenvalue without its Tracy-Widom shift: the lowest outlier or the edge."""
-        return float(np.nanmin(np.append(self.outliers, self.edge)))
-
-
 @numpy_defaults
-def quenched(model: Network, lam: ArrayLike, u: ArrayLike, n: int, gram: ArrayLike | None = None) -> Quenched:
+def quenched(
+    model: Network, lam: ArrayLike, u: ArrayLike, n: int, gram: ArrayLike | None = None
+) -> Prediction:
     """Edge, outliers and overlaps predicted for one draw of preactivations.
 
     For those of an actual sample (students and teacher rows applied to its data) the prediction is for that sample.
@@ -94,8 +70,9 @@ def quenched(model: Network, lam: ArrayLike, u: ArrayLike, n: int, gram: ArrayLi
 
     Returns
     -------
-    Quenched
-        Edge, outliers and overlaps in units of the Hessian.
+    Prediction
+        Outliers and overlaps (k,), k = p p_star, are NaN where fewer leave the bulk; margins (k,) are those of the block of the
+        span of teacher and students; `lowest` is the lowest outlier or the edge.
 
     Raises
     ------
@@ -123,12 +100,14 @@ def quenched(model: Network, lam: ArrayLike, u: ArrayLike, n: int, gram: ArrayLi
     # Of the part of an eigenvector in the span only the teacher's rows are signal.
     seen = found.overlaps[:k] * np.sum(found.directions[:k, : model.p_star] ** 2, axis=(1, 2))
     padding = np.full(k - len(seen), np.nan)
-    return Quenched(
-        edge=(edge.value + level_push(block, edge, inner, kappa)) * unit,
+    pushed = (edge.value + level_push(block, edge, inner, kappa)) * unit
+    return Prediction(
+        edge=pushed,
+        scale=kappa / unit,
         outliers=np.concatenate([found.values[:k] * unit, padding]),
         overlaps=np.concatenate([seen, padding]),
         margins=np.asarray(found.margins[:k] * unit, dtype=np.float64),
-        scale=kappa / unit,
+        lowest=float(np.min(found.values[:k] * unit, initial=pushed)),
     )
 
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from theory.answers import Printed, Threshold
+from theory.answers import Threshold
 from theory.checks import (
     NotConverged,
     ParameterError,
@@ -77,21 +76,25 @@ def threshold(model: Network, n: ArrayLike, *, draws: int = 100, seed: int = 0) 
     >>> bool(0 < found.alpha < 3)
     True
     """
-    draws, seed, model = count("draws", draws, 2), count("seed", seed, 0), finite_committee(model)
+    model = finite_committee(model)
     try:
         sizes = np.asarray(n)
     except ValueError:
         raise ParameterError(f"n must be a number or an array, got {shown(n)}") from None
     if not sizes.size:
         raise ParameterError(f"n must be a number or an array of at least one, got {shown(n)}")
-    each, kind = [], at_infinity(model).kind
-    for size in [_size(v) for v in (sizes.ravel() if sizes.ndim else [n])]:
-        found = answer(model, n=size, share=0.5, of="informative", draws=draws, seed=seed)
-        each.append((found.alpha, found.error, found.doubt or "", kind, math.nan))
-    alpha, error, reason, kinds, jump = (
-        np.reshape(column, sizes.shape)[()] for column in zip(*each, strict=True)
-    )
-    return Threshold(alpha, kinds, jump, error, route="draws", reason=reason)
+    asked: dict[str, Any] = {
+        "share": 0.5,
+        "of": "informative",
+        "draws": count("draws", draws, 2),
+        "seed": count("seed", seed, 0),
+    }
+    each = [answer(model, n=size, **asked) for size in map(_size, sizes.ravel() if sizes.ndim else [n])]
+    columns: dict[str, Any] = {
+        name: np.reshape([getattr(one, name) for one in each], sizes.shape)[()]
+        for name in ("alpha", "kind", "jump", "error", "reason", "n", "share")
+    }
+    return Threshold(**columns, route="draws")
 
 
 def _size(n: Any) -> int:
@@ -141,18 +144,6 @@ def quantile(
     return float(law(model, one("alpha", alpha), n, draws=draws, seed=seed).quantile(of, share))
 
 
-@dataclass(frozen=True, repr=False)
-class Answer(Printed):
-    """alpha, n and share that go together, the error of the one that was asked for, from the finite number of draws (NaN where
-    it is not determined), and why the law may not hold there. The share is that of the draws found there."""
-
-    alpha: float
-    n: int
-    share: float
-    error: float
-    doubt: str | None = None
-
-
 def answer(
     model: Network,
     *,
@@ -164,7 +155,7 @@ def answer(
     draws: int = 400,
     seed: int = 0,
     before: Callable[[float, int], None] | None = None,
-) -> Answer:
+) -> Threshold:
     """The third of alpha, n and the share of draws there whose `of` is above q2, or for which it holds, from the other two.
 
     Parameters
@@ -185,7 +176,9 @@ def answer(
 
     Returns
     -------
-    Answer
+    Threshold
+        alpha, n and the share of the draws found there, with the error of the one that was asked for, from the finite number of
+        draws: NaN where it is not determined. The kind is that at N = infinity; the reason says why the law may not hold there.
 
     Raises
     ------
@@ -202,7 +195,13 @@ def answer(
     if [alpha, n, share].count(None) != 1:
         raise ParameterError("give two of alpha, n and share: the third is the answer")
     level = 0.5 if choice("of", of, OBSERVABLES) in YES_OR_NO else _fraction("q2", q2)
-    p = int(finite_committee(model).p)
+    p, limit = int(finite_committee(model).p), at_infinity(model)
+
+    def told(alpha: float, n: int, share: float, error: float, asked: str) -> Threshold:
+        reason = doubt(model, alpha, n, of) or ""
+        return Threshold(
+            alpha, limit.kind, math.nan, error, route="draws", reason=reason, n=n, share=share, asked=asked
+        )
 
     def share_at(alpha: float, n: int) -> tuple[float, float]:
         if before is not None:
@@ -210,8 +209,7 @@ def answer(
         return law(model, alpha, n, draws=draws, seed=seed).share_above(level, of)
 
     if alpha is not None and n is not None:
-        share, error = share_at(one("alpha", alpha), n)
-        return Answer(alpha, n, share, error, doubt(model, alpha, n, of))
+        return told(alpha, n, *share_at(one("alpha", alpha), n), "share")
     wanted = _fraction("share", 0.0 if share is None else share)
 
     def missing(alpha: float, n: int) -> float:
@@ -221,7 +219,7 @@ def answer(
             return -wanted  # too few labels for an edge: nothing to see
 
     if alpha is None:
-        size, centre = count("n", n), at_infinity(model).alpha
+        size, centre = count("n", n), limit.alpha
 
         def at(x: float) -> float:
             return missing(math.exp(x), size)
@@ -231,7 +229,7 @@ def answer(
         low, high = _bracket(at, least, math.log(centre), math.log(centre * _HIGHEST))
         place, error, share = _root(at, low, high, wanted, draws, step=0.15, sign=1.0)
         alpha = math.exp(place)
-        return Answer(alpha, size, share, alpha * error, doubt(model, alpha, size, of))
+        return told(alpha, size, share, alpha * error, "alpha")
     ratio = one("alpha", positive("alpha", alpha))
 
     def there(x: float) -> float:
@@ -241,12 +239,12 @@ def answer(
     least, most = max(_SIZES[0], -(-_LEAST_ORDER // p)), _SIZES[1]
     first, last = there(math.log(least)), there(math.log(most))
     if first * last > 0:
-        told = f"{first + wanted:.3g} at N = {least} and {last + wanted:.3g} at N = {most}"
-        raise NotConverged(f"no N between {least} and {most} has that share: it is {told}", None)
+        ends = f"{first + wanted:.3g} at N = {least} and {last + wanted:.3g} at N = {most}"
+        raise NotConverged(f"no N between {least} and {most} has that share: it is {ends}", None)
     sign = 1.0 if last >= first else -1.0
     place, error, share = _root(there, math.log(least), math.log(most), wanted, draws, step=0.3, sign=sign)
     size = round(math.exp(place))
-    return Answer(ratio, size, share, size * error, doubt(model, ratio, size, of))
+    return told(ratio, size, share, size * error, "n")
 
 
 def _root(

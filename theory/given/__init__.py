@@ -1,10 +1,9 @@
 """Theory for given rows: the Hessian on inputs of one's own, Gaussian or with a scale tau of each row, and a verdict on it."""
 
-from theory.given.labels import Given, Population, given, population
+from theory.given.labels import Population, given, population
 from theory.given.verdict import Heavy, Verdict, enough, judge, marks, settled
 
 __all__ = [
-    "Given",
     "Heavy",
     "Population",
     "Verdict",

@@ -45,6 +45,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from theory.answers import Prediction
 from theory.checks import NotConverged, ParameterError, finite, numpy_defaults
 from theory.finite.tracy_widom import MEAN, tracy_widom_scale
 from theory.general.density import Resolvent
@@ -178,22 +179,6 @@ def heaviest(rows: Inputs) -> NDArray[np.int64]:
     return np.asarray(index[np.argsort(-heavy, kind="stable")])
 
 
-@dataclass(frozen=True)
-class Given:
-    """What theory says of one draw on given rows, in units of the Hessian.
-
-    edge      left edge of the bulk
-    lowest    the lowest eigenvalue: the lowest outlier, or the mean of the lowest level of the bulk
-    overlap   squared overlap of its eigenvector with the teacher's span
-    outliers  how many eigenvalues leave the bulk
-    """
-
-    edge: float
-    lowest: float
-    overlap: float
-    outliers: int
-
-
 @numpy_defaults
 def given(
     model: Network,
@@ -202,7 +187,7 @@ def given(
     student: ArrayLike,
     teacher: ArrayLike,
     y: ArrayLike | None = None,
-) -> tuple[Given, Given]:
+) -> tuple[Prediction, Prediction]:
     """Edge, lowest eigenvalue and overlap predicted for one draw, for Gaussian rows (tau = 1) and for rows with scales tau.
 
     Parameters
@@ -220,8 +205,9 @@ def given(
 
     Returns
     -------
-    tuple of two Given
-        NaN where there is no left edge: no negative weight, or too few rows.
+    tuple of two Prediction
+        `lowest` is the lowest outlier, or the mean of the lowest level of the bulk, `overlap` that of its eigenvector with the
+        teacher's span; of the outliers (k,) only the lowest is told. NaN without a left edge: no negative weight, or few rows.
 
     Raises
     ------
@@ -233,7 +219,7 @@ def given(
     >>> rng = np.random.default_rng(0)
     >>> x, w = rng.standard_normal((90, 30)), rng.standard_normal((2, 30))
     >>> gaussian, elliptical = given(Network(), population(Inputs.of(x)), x, w[:1], w[1:])
-    >>> gaussian.lowest <= 0, elliptical.outliers <= 1
+    >>> gaussian.lowest <= 0, len(elliptical.outliers) <= 1
     (True, True)
     """
     problem = _Problem(network(model), found, rows, student, teacher, y)
@@ -343,16 +329,20 @@ class _Problem:
             ridge = _Bulk(self, self.found.scales(self.x, ridge)).ridge
         return self.found.scales(self.x, ridge)
 
-    def solved(self, scaled: bool) -> Given:
+    def solved(self, scaled: bool) -> Prediction:
         """Everything, with the scales of rows or 1."""
         try:
             bulk = _Bulk(self, self.tau(scaled))
             count, z, overlap = bulk.lowest()
+            outliers = np.full(count, math.nan)
+            outliers[:1] = z
             if not count:
                 z, overlap = bulk.lowest_level()
         except NotConverged:
-            return Given(math.nan, math.nan, math.nan, 0)
-        return Given(bulk.edge, min(z, 0.0) if self.open else z, overlap, count)
+            return Prediction(math.nan)
+        return Prediction(
+            bulk.edge, outliers=outliers, lowest=min(z, 0.0) if self.open else z, overlap=overlap
+        )
 
 
 class _Bulk:

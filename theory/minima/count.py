@@ -37,7 +37,8 @@ _FACTOR = 0.25  # of the logarithm of alpha, in whose steps a threshold is looke
 
 @dataclass(frozen=True, repr=False)
 class Minima(Printed):
-    """The minima at one alpha, overlap and (where it was asked for) loss.
+    """The minima at one alpha, overlap and (where it was asked for) loss: how many there are and what they are like,
+    which no answer about one Hessian says.
 
     complexity   Sigma, of the mean number exp(N Sigma): annealed, an upper bound of what one sample has
     kind         "stable" (their Hessian has a gap), "marginal" (it has none) or "unresolved"

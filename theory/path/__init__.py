@@ -4,8 +4,8 @@
 scatter at finite N, `bbp_time` the time at which gradient flow loses the informative direction at N = infinity.
 """
 
-from theory.path.conditioned import Conditioned, conditioned
+from theory.path.conditioned import conditioned
 from theory.path.transition_time import TransitionTime, bbp_time
 from theory.path.used import Data, Used, closure, force
 
-__all__ = ["Conditioned", "Data", "TransitionTime", "Used", "bbp_time", "closure", "conditioned", "force"]
+__all__ = ["Data", "TransitionTime", "Used", "bbp_time", "closure", "conditioned", "force"]

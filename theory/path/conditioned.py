@@ -31,14 +31,13 @@ mu_i of the bulk:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import solve_triangular
 
-from theory.answers import Printed
+from theory.answers import Prediction
 from theory.checks import ParameterError, count, finite
 from theory.finite.bulk import airy_levels
 from theory.finite.quenched import level_push
@@ -59,39 +58,9 @@ _CLEAR = 1.5  # distance of the tangent from the edge, in 1/kappa, at the least
 _SEED = 20261
 
 
-@dataclass(frozen=True, repr=False)
-class Conditioned(Printed):
-    """Predictions for the Hessian at one point of a path, in units of the Hessian.
-
-    edge              left edge of the bulk, as the known directions push it
-    scale             kappa: about `edge` the lowest bulk eigenvalue fluctuates as -TW1 / kappa
-    outliers (j,)     eigenvalues that leave the bulk, lowest first: the lowest of those asked for
-    overlaps (j,)     squared overlap of each with the signal space
-    student_overlaps (j, p)  squared overlap with the span of one student row over all blocks
-    residues (j,)     squared overlap with all known directions
-    margins (k p,)    how far each known direction is beyond the bulk, largest first: an outlier exists where positive
-    g (p, p)          G at the edge of the bulk
-    lowest, lowest_error    mean and standard deviation of the lowest eigenvalue at this n, given what is known
-    overlap, overlap_error  the same of its eigenvector's squared overlap with the signal space
-    """
-
-    edge: float
-    scale: float
-    outliers: Array
-    overlaps: Array
-    student_overlaps: Array
-    residues: Array
-    margins: Array
-    g: Array
-    lowest: float
-    lowest_error: float
-    overlap: float
-    overlap_error: float
-
-
 def conditioned(
     model: Any, used: Used, y: ArrayLike | None = None, *, outliers: int | None = None
-) -> Conditioned:
+) -> Prediction:
     """Edge, outliers and overlaps of the Hessian given what a method has used of its data (`theory.path.used.closure`).
 
     Parameters
@@ -103,7 +72,9 @@ def conditioned(
 
     Returns
     -------
-    Conditioned
+    Prediction
+        Of the outliers the lowest, as many as asked for; margins (k p,) of the k known directions; mean and scatter, at this
+        n, of the lowest eigenvalue and its overlap, given what is known.
 
     Raises
     ------
@@ -139,7 +110,7 @@ def conditioned(
     values, overlaps, residues = np.array([row[:3] for row in found]).reshape(-1, 3).T
     lowest, components = _lowest_pairs(block, edge, float(values[0]) if len(values) else None, kappa)
     q2 = np.sum((used.teacher.T @ components.reshape(len(lowest), -1, p)) ** 2, axis=(1, 2))
-    return Conditioned(
+    return Prediction(
         edge=(edge.value + level_push(block, edge, inner, kappa)) * unit,
         scale=kappa / unit,
         outliers=values * unit,

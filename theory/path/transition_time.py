@@ -45,7 +45,8 @@ _AGREE = 0.9  # share of the scramblings that must cross for a time to be given
 
 @dataclass(frozen=True, repr=False)
 class TransitionTime(Printed):
-    """When the largest margin of an outlier changes its sign along gradient flow.
+    """When the largest margin of an outlier changes its sign along gradient flow: a time at one alpha, where a `Threshold` is
+    an alpha, and with two senses, lost and born.
 
     time    of the flow of the loss as it is written, NaN where there is none
     kind    "lost": there at the start, gone at `time`; "born": the other way round; "none": no change until `until`; "no edge":

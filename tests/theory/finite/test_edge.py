@@ -43,7 +43,7 @@ def trace_edges(model, alpha, n, draws, seed):
 def test_labels_move_the_edge_by_the_predicted_amount(p, a, alpha, n):
     """150 draws: the sample standard deviation of a Gaussian is within 23% of the true one at 4 sigma (1 in 15,000)."""
     model = Committee(p, 1, a)
-    predicted = finite_edge(model, alpha, n).label_std
+    predicted = finite_edge(model, alpha, n).edge_error
     found = draw_edges(model, alpha, n, 150, p)
     assert found.std(ddof=1) == pytest.approx(predicted, rel=0.23)
     assert abs(found.mean() - bulk_edge(model, alpha).value) < 4 * predicted / math.sqrt(150) + 20 / n
@@ -74,11 +74,13 @@ def test_scale_of_a_semicircle():
 
 def test_sharp_and_smooth():
     sharp = finite_edge(Committee(1, 1, 0.5), 0.8, 300)
-    assert sharp.kind == "sharp" and sharp.mean == sharp.edge - MEAN / sharp.scale
-    assert sharp.std == pytest.approx(math.hypot(sharp.label_std, math.sqrt(VARIANCE) / sharp.scale))
+    assert sharp.kind == "sharp" and sharp.lowest == sharp.edge - MEAN / sharp.scale
+    assert sharp.lowest_error == pytest.approx(
+        math.hypot(sharp.edge_error, math.sqrt(VARIANCE) / sharp.scale)
+    )
     smooth = finite_edge(Committee(1, 1, 2.0), 1.0, 10_000)
-    assert smooth.kind == "smooth" and math.isnan(smooth.scale) and smooth.mean > smooth.edge
-    assert smooth.mean == typical_edge(Committee(1, 1, 2.0), 1.0, 10_000)
+    assert smooth.kind == "smooth" and math.isnan(smooth.scale) and smooth.lowest > smooth.edge
+    assert smooth.lowest == typical_edge(Committee(1, 1, 2.0), 1.0, 10_000)
 
 
 @pytest.mark.parametrize(("p", "a", "alpha"), [(1, 2.0, 1.0), (4, 2.0, 0.7), (2, 1.0, 0.7)])
