@@ -18,8 +18,8 @@ import numpy as np
 
 import theory
 from theory import Committee
-from theory.exact.density import density
 from theory.exact.weight_law import weight_law
+from theory.general.density import density
 
 ETA, AWAY = 1e-3, 0.3  # of |edge|
 MODELS = [

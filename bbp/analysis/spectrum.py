@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import xarray as xr
@@ -12,23 +11,20 @@ from numpy.typing import NDArray
 
 from bbp.experiments import models
 from bbp.files.variables import DONE
-from theory import atom
 from theory.answers import Edge, Outlier, Prediction
 from theory.checks import ParameterError
-from theory.exact.density import density
 from theory.finite.quenched import quenched
 from theory.general.density import density_curve
-from theory.general.spectrum import route, solve
+from theory.general.spectrum import route
 from theory.given import population
 from theory.given.labels import bulk_density
 from theory.model.network import Network
 
 Array = NDArray[np.float64]
 
-POINTS = 240  # of the density, for each stretch of the axis; of a network in all
-MASS = 0.7  # of the bulk that the figure shows; the rest is a long tail to the right
-NETWORK_MASS = 0.95  # the same, of a network, whose bulk is known point by point
-STRETCHES = 12
+POINTS = 240  # of the density
+MASS = 0.8  # of the bulk of a committee that the figure shows; the rest is a long tail to the right
+NETWORK_MASS = 0.95  # the same, of any other network
 # Of rows of one's own:
 MOST, DRAWN = 4000, 4  # order of a whole Hessian, and how many are drawn
 ROWS_POINTS, REACH = 400, 0.97  # places of a density, up to this share of the eigenvalues
@@ -107,13 +103,14 @@ def of_model(model: Network, alpha: float, pool: Pool | None = None) -> Spectrum
     """
     if model.inputs is not None:
         return _of_rows(model, alpha, pool)
-    if not model.is_committee:
-        return _of_network(model, alpha, pool)
-    here = solve(model, alpha)
-    edge, out = here.bulk, here.pulled[0] if here.pulled else None
-    zero = float(atom(model, alpha))
-    lam, rho = _bulk(model, alpha, edge.value, MASS * (1 - zero))
-    return Spectrum(model, alpha, lam, rho, zero, edge, out, pool)
+    points = POINTS // 2 if route(model) == "points" else POINTS
+    curve = density_curve(model, alpha, points, MASS if model.is_committee else NETWORK_MASS)
+    found = curve.spectrum
+    edge = Edge(found.edge, found.kind)
+    columns = found.outliers, found.overlaps * found.teacher_share, found.degeneracy
+    marks = [Outlier(float(v), float(q), multiplicity=many) for v, q, many in zip(*columns, strict=True)]
+    first, others = (marks[0], tuple(marks[1:])) if marks else (None, ())
+    return Spectrum(model, alpha, curve.lam, curve.rho, curve.atom, edge, first, pool, others)
 
 
 def of_sweep(sweep: xr.Dataset, alpha: float) -> Spectrum:
@@ -122,17 +119,6 @@ def of_sweep(sweep: xr.Dataset, alpha: float) -> Spectrum:
     Raises ParameterError where alpha is not on the sweep's grid or no sample is done.
     """
     return of_model(models.of(sweep), float(sweep.alpha[_place(sweep, alpha)]), pool_of(sweep, alpha))
-
-
-def _of_network(model: Network, alpha: float, pool: Pool | None) -> Spectrum:
-    points = POINTS // 2 if route(model) == "points" else POINTS
-    curve = density_curve(model, alpha, points, NETWORK_MASS)
-    found = curve.spectrum
-    edge = Edge(found.edge, found.kind)
-    columns = found.outliers, found.overlaps * found.teacher_share, found.degeneracy
-    marks = [Outlier(float(v), float(q), multiplicity=many) for v, q, many in zip(*columns, strict=True)]
-    first, others = (marks[0], tuple(marks[1:])) if marks else (None, ())
-    return Spectrum(model, alpha, curve.lam, curve.rho, curve.atom, edge, first, pool, others)
 
 
 def _of_rows(model: Network, alpha: float, pool: Pool | None) -> Spectrum:
@@ -195,25 +181,3 @@ def _place(sweep: xr.Dataset, alpha: float) -> int:
         grid = ", ".join(f"{value:.6g}" for value in sweep.alpha.values)
         raise ParameterError(f"spectrum must be an alpha of the sweep ({grid}), got {alpha!r}")
     return nearest
-
-
-def _bulk(model: Network, alpha: float, edge: float, mass: float) -> tuple[Array, Array]:
-    """(lambda, rho) from the edge to the right, over stretches that double until they hold `mass` (or there are many).
-
-    The stretches bring their own grids, finest at the edge, where the density is steep. A pole of the density is left out.
-    """
-    step = max(abs(edge), 0.1)
-    ends = edge + step * (2.0 ** np.arange(STRETCHES + 1) - 1)
-    parts: list[tuple[Array, Array]] = []
-    held = 0.0
-    for left, right in pairwise(ends):
-        # Squares crowd the points of the first stretch at the edge, where rho rises like a square root.
-        unit = np.linspace(0, 1, POINTS, endpoint=False)
-        lam = left + (right - left) * (unit**2 if not parts else unit)
-        rho = np.asarray(density(model, alpha, lam), dtype=np.float64)
-        good = np.isfinite(rho)
-        parts.append((lam[good], rho[good]))
-        held += float(np.trapezoid(rho[good], lam[good]))
-        if held >= mass:
-            break
-    return np.concatenate([lam for lam, _ in parts]), np.concatenate([rho for _, rho in parts])

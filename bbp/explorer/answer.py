@@ -125,7 +125,7 @@ def all_but_diagram(state: State) -> Answer:
         found |= with_numbers(state, curves.at(model, alpha))
         found |= _threshold(state, end)
     if model.is_committee:
-        found |= with_density(state, curves.at(model, alpha), *curves.density(model, alpha))
+        found |= with_density(state, curves.at(model, alpha), *curves.committee_density(model, alpha))
         found |= with_branch(curves.branch(model, end), end)
     else:
         found.sources |= {

@@ -1,7 +1,7 @@
 """Theory behind the panels: numbers, density, branches over alpha, phases; cached, every call bounded in size.
 
 All numbers are in units of the Hessian ((p/2) H for p = inf), as in `theory`. Of the quadratic committee everything is there at
-once (`density`, `branch`). Of a model with options the numbers are, and its curves are computed beside the page
+once (`committee_density`, `branch`). Of a model with options the numbers are, and its curves are computed beside the page
 (`general_density`, `general_branch`); where students mix, each edge solves for p x p matrices, and the numbers take long too
 (`is_slow`).
 """
@@ -17,14 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bbp.explorer.state import WIDTHS
-from theory import atom
-from theory.answers import Edge, Found, Threshold
+from theory.answers import Found, Threshold
 from theory.checks import NotConverged, ParameterError
-from theory.exact.bulk import edge_resolvent
-from theory.exact.density import bulk_curve, bulk_resolvent
 from theory.exact.transition import alpha_zero_map, critical_normalisation, threshold_map
-from theory.exact.weight_law import weight_law
-from theory.general.density import density_curve
+from theory.general.density import density, density_curve
 from theory.general.spectrum import route, solve, spectrum, threshold
 from theory.model import Network
 
@@ -34,7 +30,7 @@ Columns = dict[str, Any]
 BRANCH = ("alpha", "edge", "outlier", "overlap")
 BRANCH_POINTS = 90
 ZOOM_POINTS = 60
-LOOK_POINTS, DENSITY_POINTS = 30, 150
+DENSITY_POINTS = 150
 DIGITS = 9  # of the density: the curve is right to 3e-5 of its maximum at worst (a sharp edge), 1e-9 in the median of models
 MASS = 0.8  # of the bulk that the panel shows; the rest is a long tail to the right
 REACH = 3.0  # the axis of alpha ends at this times alpha_BBP, or at twice, four times... that, to hold the present alpha
@@ -122,66 +118,36 @@ def general_density(model: Network, alpha: float, here: Found) -> tuple[Columns,
 
 
 @lru_cache(maxsize=64)
-def density(model: Network, alpha: float) -> tuple[Columns, float, Columns]:
+def committee_density(model: Network, alpha: float) -> tuple[Columns, float, Columns]:
     """Density of a committee, the mass of its atom, and the density at the edge, from left of all as far as right of it."""
     here = at(model, alpha)
-    edge, lowest = here.bulk, min([here.bulk.value, *(out.value for out in here.pulled)])
-    nodes, known = _look(model, alpha, edge, DENSITY_POINTS)
-    near = max(1.5 * (edge.value - lowest), 0.25 * abs(edge.value), 1e-3 * abs(lowest))
-    close = edge.value + near * np.linspace(0, 1, ZOOM_POINTS) ** 2
-    far = edge.value + nodes
-    t, scale = bulk_resolvent(model, alpha, np.concatenate([far, close]), DIGITS, known)
-    rho = scale * t.imag / math.pi
+    edge, lowest = here.edge, min([here.edge, *here.outliers])
+    curve = density_curve(model, alpha, DENSITY_POINTS, MASS, known=here, digits=DIGITS)
+    near = max(1.5 * (edge - lowest), 0.25 * abs(edge), 1e-3 * abs(lowest))
+    close = edge + near * np.linspace(0, 1, ZOOM_POINTS) ** 2
+    rho = density(model, alpha, close, digits=DIGITS)
     # The pole at 0, if any, is left out.
-    rho_far, rho_close = np.split(np.where(np.isfinite(rho), rho, np.nan), [len(far)])
-    good = np.isfinite(rho_far)
-    whole, window = {"lam": far[good], "rho": rho_far[good]}, {"lam": close, "rho": rho_close}
-    return whole, float(atom(model, alpha)), window
+    window = {"lam": close, "rho": np.where(np.isfinite(rho), rho, np.nan)}
+    return {"lam": curve.lam, "rho": curve.rho}, curve.atom, window
 
 
 def shares(model: Network, alpha: float, count: int) -> tuple[Array, Array]:
-    """Distances from the edge where shares of the mass are reached, and the density there (count,); the last one `MASS`.
+    """Distances from the edge of a committee where shares of the mass are reached, and the density there (count,); the last one
+    `MASS`.
 
     The shares 2 x^3 - x^4, x even, lie evenly in the bulk and crowd at the edge, where the density is a root, in places
     that move smoothly with the model.
     """
-    edge = solve(model, alpha).bulk
-    rough, known = _look(model, alpha, edge, DENSITY_POINTS)
-    far = np.unique(rough)
-    rho, known = _densities(model, alpha, edge.value + far, known)
+    curve = density_curve(model, alpha, DENSITY_POINTS, MASS, digits=DIGITS)
+    edge, rho = curve.spectrum.edge, curve.rho
+    far = curve.lam - edge
     held = np.concatenate([[0.0], np.cumsum(np.diff(far) * (rho[1:] + rho[:-1]) / 2)])
     rising = np.concatenate([[True], np.diff(held) > 0])
     x = np.arange(1, count + 1) / count
     nodes = np.interp((2 * x**3 - x**4) * held[-1], held[rising], far[rising])
-    return nodes, _densities(model, alpha, edge.value + nodes, known)[0]
-
-
-def _densities(model: Network, alpha: float, lam: Array, known: Any) -> tuple[Array, tuple[Array, Any]]:
-    """Density at rising lam, with that of the neighbours where it is infinite; and the resolvent, known from then on."""
-    t, scale = bulk_resolvent(model, alpha, lam, DIGITS, known)
-    good = np.isfinite(t)
-    return np.interp(lam, lam[good], scale * t.imag[good] / math.pi), (lam, t)
-
-
-def _look(model: Network, alpha: float, edge: Edge, count: int) -> tuple[Array, tuple[Array, Any]]:
-    """Distances from the edge to look at, to where `MASS` of the bulk is reached, half at equal shares of mass, half crowding
-    at the edge, where rho rises like a root. And the places of the first look that found them, at distances in geometric
-    progression and about the mean, with the resolvent there."""
-    scale = 1.0 if math.isinf(model.p) else model.p / 2
-    start = scale / edge_resolvent(model, alpha)
-    second = weight_law(model, DIGITS).transform(np.zeros(1, dtype=np.complex128))[1]  # -E f^2
-    side = math.sqrt(alpha * -second[0].real) * np.geomspace(0.1, 30, LOOK_POINTS // 2)
-    u = np.concatenate([-side, side, start + abs(start) * np.geomspace(1e-3, 1e3, LOOK_POINTS)])
-    lam, t = bulk_curve(model, alpha, np.unique(u[(u > start) & (u != 0)]), DIGITS)
-    lam, t = np.concatenate([[edge.value], lam]), np.concatenate([[-1 / start], t])
-    far, rho = lam - edge.value, scale * t.imag / math.pi
-    held = np.concatenate([[0.0], np.cumsum(np.diff(far) * (rho[1:] + rho[:-1]) / 2)])
-    share = MASS * min(1 - float(atom(model, alpha)), held[-1])
-    rising = np.concatenate([[True], np.diff(held) > 0])
-    reach = float(np.interp(share, held[rising], far[rising]))
-    half = np.linspace(0, 1, count // 2)
-    shares = np.interp(half * share, held[rising], far[rising])
-    return np.sort(np.concatenate([reach * half**2, shares])), (lam, t)
+    height = density(model, alpha, edge + nodes, digits=DIGITS)
+    good = np.isfinite(height)
+    return nodes, np.interp(nodes, nodes[good], height[good])
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ from bbp.explorer.state import BY_NAME, COMMANDS, LINES, Control, State, text_of
 from bbp.files import disk
 from theory.checks import ParameterError
 from theory.exact.bulk import edge_resolvent
-from theory.exact.density import density
 from theory.exact.transition import alpha_zero_map, critical_normalisation, threshold_map
+from theory.general.density import density
 from theory.general.spectrum import solve, spectrum, threshold
 from theory.model import Network
 

@@ -6,7 +6,7 @@ import mpmath as mp
 import numpy as np
 
 import theory
-from theory.exact.density import density
+from theory.general.density import density
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 

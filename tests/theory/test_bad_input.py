@@ -25,11 +25,11 @@ from theory import (
     z_of_g,
 )
 from theory.checks import ParameterError, count, finite, positive, shown, width, widths
-from theory.exact.density import density
 from theory.finite import law, quenched
 from theory.finite import threshold as threshold_at
 from theory.finite.edge import alpha_bbp_typical, finite_edge, label_variance, pole_probability, typical_edge
 from theory.general.any_weight import general_spectrum
+from theory.general.density import density
 from theory.general.dyson import Dyson
 from theory.general.isotropic import given_law
 from theory.general.quadrature import chi_square_law

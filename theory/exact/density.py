@@ -42,7 +42,7 @@ from theory.checks import (
 )
 from theory.exact import committee, finite_committee
 from theory.exact.bulk import edge_at, edges
-from theory.exact.resolvent import SKELETON, solve, solve_near, solve_sorted, trace
+from theory.exact.resolvent import look, solve, solve_many
 from theory.exact.weight_law import (
     DIGITS,
     WeightLaw,
@@ -69,6 +69,7 @@ DEEP, NEAR_ONE = 1e-22, 1e-11
 HIGHEST, LOST = 256, 1e-6  # moment, and the share of it that rounding may be
 WIDEST = 1e8  # the nodes of the law of f are as many as the square root of p or p_star
 _FINE = 801  # nodes of the integrals of overlaps
+MANY = 16  # energies of one alpha from which they start from a look at its bulk
 ONE = 1e-13  # |alpha - 1| below this is rounding
 ROUNDING = 8 * np.finfo(float).eps  # energies closer than this, relatively, to an edge cannot be told from it
 
@@ -117,55 +118,21 @@ def stieltjes(model: Network, alpha: ArrayLike, z: ArrayLike) -> Any:
     return complex(g) if g.ndim == 0 else g
 
 
-@numpy_defaults
-def density(model: Network, alpha: ArrayLike, lam: ArrayLike, *, digits: int = DIGITS) -> Any:
-    """Density of eigenvalues, -(1/pi) Im g(lambda + i0) as N -> inf, without the atom at 0 (`theory.atom`).
+def committee_density(model: Network, alpha: ArrayLike, lam: ArrayLike, digits: int = DIGITS) -> Any:
+    """`theory.density` of a quadratic committee without options.
 
     Exactly 0 outside the support. Inside it the accuracy is relative down to about 1e-290, limited only by the rounding of lam
     itself (1e-16 |lam| times the slope of log rho, or of sqrt at a sharp edge). At lam = 0 the limit beside the atom for alpha
     < 1 (inf where p = p_star = 1); inf for alpha = 1. Many lam at one alpha are fastest.
-
-    Parameters
-    ----------
-    model : Network
-        A quadratic committee without options.
-    alpha : float or array
-        M/N.
-    lam : float or array
-        Eigenvalues; alpha and lam broadcast.
-    digits : int
-        8 to 15, of the average that the density solves for. With 9 the first call for a model takes a quarter of the time;
-        measured over models, the error is then 1e-9 of the largest density, 1e-5 at worst (a sharp edge magnifies it), and an
-        exponentially small density keeps fewer digits.
-
-    Returns
-    -------
-    float or array
-        In units of 1/H, for p = inf of 1/((p/2) H).
-
-    Raises
-    ------
-    ParameterError
-        On unfit arguments.
-
-    >>> density(Network(1, 1, 1.0), 1.5, [-5.0, 0.5]).round(6)
-    array([0.      , 0.191582])
     """
     alphas, lams = broadcast(alpha=_ratio(alpha), lam=finite("lam", lam))
-    shape = lams.shape
     t, scale = bulk_resolvent(model, alphas.ravel(), lams.ravel(), digits)
-    rho = (scale * t.imag / math.pi).reshape(shape)
+    rho = (scale * t.imag / math.pi).reshape(lams.shape)
     return float(rho) if rho.ndim == 0 else rho
 
 
 @numpy_defaults
-def bulk_resolvent(
-    model: Network,
-    alpha: Any,
-    lam: Real,
-    digits: int = DIGITS,
-    known: tuple[Real, Complex] | None = None,
-) -> tuple[Complex, float]:
+def bulk_resolvent(model: Network, alpha: Any, lam: Real, digits: int = DIGITS) -> tuple[Complex, float]:
     """t = -(2/p) g at real energies inside the support, 0 outside it.
 
     At lam = 0 beside the atom only the imaginary part is meant.
@@ -179,9 +146,7 @@ def bulk_resolvent(
     lam : array (n,)
         Eigenvalues.
     digits : int
-        As in `density`.
-    known : tuple of arrays (m,)
-        Other energies, and t that this function gave there at the same one alpha: Newton's method then starts from them.
+        8 to 15, of the average that is solved for.
 
     Returns
     -------
@@ -199,43 +164,18 @@ def bulk_resolvent(
     t = np.zeros(energy.shape, dtype=np.complex128)
     for i in np.flatnonzero(origin):
         t[i] = complex(0.0, math.pi * _limit_at_zero(law, float(alphas[i]), abs(energy[i])))
-    if known is not None and np.any(inside):
-        t[inside] = _solve_near(
-            law, float(alphas[0]), energy[inside], float(left[0]), known[0] * scale, known[1]
-        )
-        return t, scale
     moved, factor = _off_critical(alphas[inside], energy[inside])
-    t[inside] = factor * _solve_real(law, alphas[inside], moved, left[inside])
+    t[inside] = factor * _solve_real(law, alphas[inside], moved)
     return t, scale
 
 
-@numpy_defaults
-def bulk_curve(model: Network, alpha: float, u: Real, digits: int = DIGITS) -> tuple[Real, Complex]:
-    """The bulk as a curve: energies and resolvents from u = Re(-1/t).
-
-    Where the energies themselves do not matter this takes a seventh of the time of `bulk_resolvent`, which solves for them. The
-    left edge lies at u = (p/2)/g of the edge (1/g for p = inf).
-
-    Parameters
-    ----------
-    model, alpha, digits
-        As in `density`, one alpha.
-    u : array (n,)
-        Re(-1/t), increasing, not 0.
-
-    Returns
-    -------
-    tuple of arrays (n,)
-        Real energies in units of the Hessian, and t = -(2/p) g there, real outside the support.
-
-    Raises
-    ------
-    ParameterError
-        As `density`.
-    """
+def looked_at(model: Network, alpha: float, digits: int = DIGITS) -> tuple[Real, Real]:
+    """Eigenvalues (n,) from the left edge on, in geometric progression from there and from 0, and the density there: what
+    Newton's method at others starts from."""
     scale = _scale(model)
-    lam, t = trace(weight_law(model, _digits(digits)), ratio("alpha", alpha), u)
-    return lam / scale, t
+    lam, t = look(weight_law(model, _digits(digits)), alpha, _start(model, alpha))
+    # The edge itself, to the digits of the averages on the real axis
+    return np.append(edge_at(model, alpha)[0], lam[1:] / scale), scale * t.imag / math.pi
 
 
 @numpy_defaults
@@ -331,17 +271,22 @@ def _digits(digits: Any) -> int:
 # ---- the real line -----------------------------------------------------------------------------------------
 
 
-def _solve_real(law: WeightLaw, alpha: Real, energy: Real, left: Real) -> Complex:
-    """t at energies (n,) inside the support: alpha by alpha where many energies share one, the others together."""
+def _solve_real(law: WeightLaw, alpha: Real, energy: Real) -> Complex:
+    """t at energies (n,) inside the support: alpha by alpha where several energies share one, the others together."""
     t = np.empty(energy.shape, dtype=np.complex128)
     values, group, members = np.unique(alpha, return_inverse=True, return_counts=True)
-    crowded = (members[group] > SKELETON) & ~_is_deep(alpha, energy)
-    t[~crowded] = _solve(law, alpha[~crowded], energy[~crowded].astype(np.complex128))
-    for index in np.flatnonzero(members > SKELETON):
-        mine = np.flatnonzero((group == index) & crowded)
+    several = (members[group] >= MANY) & ~_is_deep(alpha, energy)
+    t[~several] = _solve(law, alpha[~several], energy[~several].astype(np.complex128))
+    for index in np.flatnonzero(members >= MANY):
+        mine, value = np.flatnonzero((group == index) & several), float(values[index])
         distinct, back = np.unique(energy[mine], return_inverse=True)
-        t[mine] = solve_sorted(law, float(values[index]), distinct, float(left[mine[0]]))[back]
+        t[mine] = solve_many(law, value, distinct, _start(law.model, value))[back]
     return t
+
+
+def _start(model: Network, alpha: float) -> float:
+    """u = Re(-1/t) at the left edge."""
+    return _scale(model) / edge_at(model, alpha)[1]
 
 
 def _solve(law: WeightLaw, alpha: Real, z: Complex) -> Complex:
@@ -355,19 +300,6 @@ def _solve(law: WeightLaw, alpha: Real, z: Complex) -> Complex:
 
 def _is_deep(alpha: Real, z: Any) -> Any:
     return (np.abs(z) < DEEP) & (np.abs(alpha - 1) < NEAR_ONE)
-
-
-def _solve_near(
-    law: WeightLaw, alpha: float, energy: Real, left: float, places: Real, known: Complex
-) -> Complex:
-    """t at energies (n,) inside the support, from what is known at other places: those where t is 0 or infinite help nobody."""
-    good = np.isfinite(known) & (known.imag > 0) & (known.real != 0)
-    if abs(alpha - 1) < NEAR_ONE or np.sum(good) < 2:
-        moved, factor = _off_critical(np.full(energy.shape, alpha), energy)
-        return factor * _solve_real(law, np.full(energy.shape, alpha), moved, np.full(energy.shape, left))
-    order = np.argsort(places[good])
-    distinct, back = np.unique(energy, return_inverse=True)
-    return solve_near(law, alpha, distinct, left, places[good][order], known[good][order])[back]
 
 
 def _off_critical(alpha: Real, z: Any) -> tuple[Any, Real]:
@@ -466,7 +398,7 @@ def overlap_density(model: Network, alpha: float, lam: ArrayLike) -> Any:
     Raises
     ------
     ParameterError
-        As `density`.
+        As `theory.density`.
 
     >>> overlap_density(Network(1, 1, 1.0), 1.5, [-5.0, 0.5]).round(6)
     array([0.      , 0.165504])
@@ -511,7 +443,7 @@ def level_overlap(model: Network, alpha: float, n: int, k: ArrayLike) -> Any:
     Raises
     ------
     ParameterError
-        As `density`, on p = inf, and where the bulk below 0 does not have k eigenvalues.
+        As `theory.density`, on p = inf, and where the bulk below 0 does not have k eigenvalues.
 
     >>> level_overlap(Network(1, 1, 0.5), 1.1, 200, [1, 2, 3]).round(3)
     array([0.092, 0.03 , 0.022])
@@ -526,7 +458,7 @@ def level_overlap(model: Network, alpha: float, n: int, k: ArrayLike) -> Any:
         # rho ~ (lambda - edge)^(1/2): even steps in the root
         x = np.minimum(edge + width * s**2, 1e-9 * edge)  # short of the atom at 0
         jacobian = 2 * width * s
-        levels = order * _running(density(model, alpha, x[1:]) * jacobian[1:])
+        levels = order * _running(committee_density(model, alpha, x[1:]) * jacobian[1:])
         if levels[-1] >= wanted.max():
             break
         if width >= abs(edge):

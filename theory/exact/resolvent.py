@@ -25,6 +25,7 @@ a whole density costs one real unknown for each point and no path from far above
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,6 @@ Mask = NDArray[np.bool_]
 
 STEPS = 30  # Newton steps before giving up on a starting point
 STAGES = 400  # moves towards the real axis before giving up on a point
-SKELETON = 96  # points of one alpha followed down from far above the axis; others start from interpolation
 SHRINK = 0.2  # factor by which a stage reduces the distance above z
 NEAR_AXIS = 1e-3  # Im t below this times |t|: use the imaginary part in its accurate form
 TINY = 1e-290  # imaginary parts below this are as good as 0
@@ -82,40 +82,17 @@ def solve(law: WeightLaw, alpha: Real, z: Complex) -> Complex:
     raise NotConverged(f"the resolvent did not converge at {todo.size} of {z.size} points", result)
 
 
-def solve_sorted(law: WeightLaw, alpha: float, energy: Real, edge: float) -> Complex:
-    """t at one alpha and increasing real energies (n,) inside the support, whose left edge is `edge`.
-
-    A skeleton of points is solved from scratch, the gaps by repeated halving from interpolated starting points.
-    """
-    n = energy.size
-    # At a sharp edge t is smooth in the root of the distance.
-    alphas, z, root = np.full(n, alpha), energy + 0j, np.sqrt(energy - edge)
-    t = np.empty(n, dtype=np.complex128)
-    stride = 1
-    while n / stride > SKELETON:
-        stride *= 2
-    known = np.unique(np.append(np.arange(0, n, stride), n - 1))
-    t[known] = solve(law, alphas[known], z[known])
-    while stride > 1:
-        stride //= 2
-        fresh = np.setdiff1d(np.arange(0, n, stride), known)
-        guess = _interpolate(law, alpha, root, t, known, fresh)
-        t[fresh], good = newton(law, alphas[fresh], z[fresh], guess)
-        lost = fresh[~good]
-        if lost.size:
-            t[lost] = solve(law, alphas[lost], z[lost])
-        known = np.union1d(known, fresh)
-    return t
-
-
-def solve_near(
-    law: WeightLaw, alpha: float, energy: Real, edge: float, places: Real, known: Complex
-) -> Complex:
-    """t at one alpha and increasing real energies (n,) inside the support, whose left edge is `edge`, from t (m,) known at
-    increasing places (m,) there: Newton's method from between them, from scratch where that fails."""
+def solve_many(law: WeightLaw, alpha: float, energy: Real, start: float) -> Complex:
+    """t at one alpha and increasing real energies (n,) inside the support, whose left edge is at u = `start`: Newton's method
+    from between the places of a `look`, from scratch where that fails."""
+    places, known = look(law, alpha, start)
+    edge, good = places[0], known.imag > 0
+    if np.sum(good) < 2:
+        return solve(law, np.full(energy.size, alpha), energy.astype(np.complex128))
+    places, known = places[good], known[good]
     everything = np.union1d(places, energy)
     at, wanted = np.searchsorted(everything, places), np.searchsorted(everything, energy)
-    root, t = np.sqrt(everything - edge), np.zeros(everything.size, dtype=np.complex128)
+    root, t = np.sqrt(np.maximum(everything - edge, 0)), np.zeros(everything.size, dtype=np.complex128)
     t[at] = known
     fresh = np.setdiff1d(wanted, at)
     first, last = fresh[fresh < at[0]], fresh[fresh > at[-1]]
@@ -266,6 +243,8 @@ def _interpolate(law: WeightLaw, alpha: float, root: Real, t: Complex, known: An
 
 NEWTON_STEPS = 60  # of Newton's method, which cannot leave the interval below the solution
 SETTLED = 1e-12  # relative change of v^2 that ends it
+# of a look: distances of u from 0 in units of (alpha E f^2)^(1/2), and from the edge in units of its own
+LOOK_SIDES, LOOK_STEPS = np.geomspace(0.1, 30, 15), np.geomspace(1e-3, 1e3, 30)
 CLOSE = 0.03  # Im t below this times Re t: the share in its accurate form, where the weight has no density
 
 
@@ -281,6 +260,18 @@ def trace(law: WeightLaw, alpha: float, u: Real) -> tuple[Real, Complex]:
     t[inside] = -1 / (u[inside] + 1j * _height(law, alpha, u[inside], v[inside]))
     t[~inside] = _near(law, alpha, -1 / u[~inside])
     return (-1 / t + alpha * law.transform(t)[0]).real, t
+
+
+@lru_cache(maxsize=64)
+def look(law: WeightLaw, alpha: float, start: float) -> tuple[Real, Complex]:
+    """Energies (n,), increasing from the left edge on, which is at u = `start` < 0, and t there: `trace` at distances from the
+    edge and from 0 in geometric progression."""
+    side = math.sqrt(alpha * abs(np.sum(law.mass / law.pole**2))) * LOOK_SIDES
+    u = np.unique(np.concatenate([-side, side, start + abs(start) * LOOK_STEPS]))
+    lam, t = trace(law, alpha, u[(u > start) & (u != 0)])
+    edge = -1 / start
+    value = start + alpha * law.transform(np.array([edge], dtype=np.complex128))[0].real
+    return np.append(value, lam), np.append(edge + 0j, t)
 
 
 def _share(law: WeightLaw, alpha: float, u: Real, v: Real) -> tuple[Real, Real]:

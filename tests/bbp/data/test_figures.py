@@ -18,11 +18,11 @@ from bbp.files import dataset
 from bbp.gallery import ENTRIES, base, descent, eigenvalues, finite_size, minima, overlaps, recovery
 from sims.sampling import sample_point
 from theory.exact.bulk import bulk_edge
-from theory.exact.density import density
 from theory.exact.outliers import teacher_branch
 from theory.exact.transition import bbp_threshold, critical_normalisation
 from theory.finite.tracy_widom import MEAN, VARIANCE
 from theory.general import Network, threshold
+from theory.general.density import density
 from theory.minima import complexity
 from theory.model import Committee
 

@@ -51,7 +51,7 @@ def test_the_density_integrates_to_the_mass_it_should_show():
 )
 def test_the_density_drawn_is_that_of_theory(model, alpha, bound):
     """The last two are among the worst of a scan over models: a sharp edge far narrower than the window."""
-    for drawn in curves.density(model, alpha)[::2]:
+    for drawn in curves.committee_density(model, alpha)[::2]:
         exact = density(model, alpha, drawn["lam"])
         assert np.max(np.abs(drawn["rho"] - exact)) < bound * np.max(exact)
 

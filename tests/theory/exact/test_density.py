@@ -11,11 +11,12 @@ from scipy import stats
 
 import theory
 from tests.theory.spectra import exact_t, gauss, integrate
-from theory import atom
+from theory import atom, density
 from theory.checks import ParameterError
 from theory.exact import committee_labels
 from theory.exact.bulk import edge_resolvent, z_of_g
-from theory.exact.density import bulk_curve, density, moment, stieltjes
+from theory.exact.density import moment, stieltjes
+from theory.exact.resolvent import trace
 from theory.exact.weight_law import weight_law
 from theory.model import Committee
 
@@ -351,7 +352,8 @@ def test_curve_lies_on_the_density(model, alpha):
     edge = theory.edge(model, alpha)
     start = scale / edge_resolvent(model, alpha)
     u = start + abs(start) * np.concatenate([[-0.1, -1e-3], np.geomspace(1e-3, 1e3, 30)])
-    lam, t = bulk_curve(model, alpha, u)
+    lam, t = trace(weight_law(model), alpha, u)
+    lam = lam / scale
     assert np.all(np.diff(lam[2:]) > 0) and np.all(t.imag[:2] == 0)
     inside = t.imag > 1e-30 * np.abs(t)
     assert np.sum(inside) >= 5 and np.all(lam[inside] > edge.value)
@@ -368,7 +370,7 @@ def test_few_digits_stay_on_the_axis_of_many(model, alpha):
     side = math.sqrt(alpha * abs(np.sum(weight_law(model).mass / weight_law(model).pole ** 2)))
     u = np.concatenate([start + abs(start) * np.geomspace(1e-6, 1e4, 40), side * np.geomspace(0.1, 30, 15)])
     u = np.unique(u[u != 0])
-    few, many = (bulk_curve(model, alpha, u, digits)[1] for digits in (9, 15))
+    few, many = (trace(weight_law(model, digits), alpha, u)[1] for digits in (9, 15))
     assert np.all(np.isfinite(few)) and np.all(few.imag >= 0)
     np.testing.assert_allclose(few, many, rtol=0, atol=1e-4 * np.max(np.abs(many)))
 
