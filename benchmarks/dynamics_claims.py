@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from scipy import stats
 
-from sims.dynamics.methods import Descent, MessagePassing, Method, PowerIteration, Ruled
+from sims.dynamics.flow import Rules
+from sims.dynamics.methods import Descent, MessagePassing, Method, PowerIteration
 from sims.dynamics.problem import Matrix, Problem, retract
 from sims.dynamics.run import descend, problem_of, trajectory
 from theory.general.spectral_methods import optimal
@@ -29,7 +30,7 @@ METHODS: dict[str, tuple[Network, Method]] = {
     "gradient descent, p = 1": (ONE, Descent(0.02)),
     "momentum and noise, tanh, p = 2": (TANH, Descent(0.1, inertia=0.8, temperature=0.01)),
     "masks of 30 %, p = 1": (ONE, Descent(0.02, share=0.3)),
-    "flow, p = 2": (TWO, Ruled()),
+    "flow, p = 2": (TWO, Rules()),
     "message passing": (ONE, MessagePassing()),
     "power iteration, p = 2": (TWO, PowerIteration(optimal(), 2.0)),
 }

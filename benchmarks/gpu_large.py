@@ -27,8 +27,8 @@ from benchmarks.programs import HALVES, Program, descents, programs, solves
 from sims import machine
 from sims.backend import settings
 from sims.density import lanczos_quadrature
+from sims.dynamics.flow import Rules
 from sims.dynamics.samples import sample_descents
-from sims.dynamics.state import Rules
 from sims.instance import draw
 from sims.krylov.settings import Settings, krylov_bytes
 from sims.krylov.solver import lowest_krylov

@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from sims.dynamics.methods import Ruled
+from sims.dynamics.flow import Rules
 from sims.dynamics.run import Track, descend
-from sims.dynamics.state import Rules
 from theory.minima import Minima, complexity, label_law
 from theory.model import Network
 
@@ -35,16 +34,16 @@ FOUND = 0.7  # overlap from which on a descent has found the teacher
 
 def ended(n: int, alpha: float, seed: int) -> Track:
     """The flow for a quarter of the gradients, then steps."""
-    flow = descend(MODEL, n, alpha, Ruled(Rules(tolerance=TOLERANCE)), steps=STEPS // 4, records=3, seed=seed)
+    flow = descend(MODEL, n, alpha, Rules(tolerance=TOLERANCE), steps=STEPS // 4, records=3, seed=seed)
     at = flow.student
-    rest = Ruled(Rules(dynamics="steps", tolerance=TOLERANCE))
+    rest = Rules(dynamics="steps", tolerance=TOLERANCE)
     return descend(MODEL, n, alpha, rest, steps=STEPS, records=3, seed=seed, start=lambda *_: at)
 
 
 def labels(track: Track) -> tuple[Array, Array]:
     """Preactivations and outputs (M,)."""
     lam = track.problem.data.push(track.student.astype(track.problem.data.dtype))
-    return np.asarray(lam, np.float64)[:, 0], np.asarray(track.problem.loss.y, np.float64)
+    return np.asarray(lam, np.float64)[:, 0], np.asarray(track.problem.y, np.float64)
 
 
 def lowest(track: Track, lam: Array, y: Array) -> float:

@@ -12,8 +12,8 @@ import jax
 import numpy as np
 
 import sims
-from sims.dynamics.problem import QUADRATIC, Loss, nodes_of
-from sims.dynamics.state import Rules
+from sims.dynamics.flow import Rules
+from sims.dynamics.problem import QUADRATIC, nodes_of
 from sims.hessian import functions_of
 from sims.instance import padded
 from sims.krylov.settings import Plan, Settings
@@ -160,5 +160,5 @@ def descents(
     rows, each = shape(number, m, of=np.float64), shape(number, of=np.float64)
     numbers = jax.tree.map(lambda x: shape(*x.shape, of=x.dtype), rules.numbers(np.dtype(dtype), np.asarray))
     nodes = nodes_of(QUADRATIC, 0.3)
-    arrays = shape(number, m, n), Loss(rows, rows, each, each), shape(number, p, n), numbers
+    arrays = shape(number, m, n), (rows, rows, each, each), shape(number, p, n), numbers
     return Program("sims.dynamics.run._descend", (*arrays, number, QUADRATIC, nodes, rules.dynamics, False))

@@ -6,6 +6,7 @@ SIMS = Former(
     "sims",
     opens={
         "backend": "pinned",
+        "dynamics.flow": "dynamics.state",
         "functions": "activations losses targets",
         "krylov.settings": "krylov.memory",
         "machine": "card limits",
@@ -20,7 +21,8 @@ SIMS = Former(
         "sims.dynamics": "descent",
         "sims.dynamics.flow": "dynamics.steps",
         "sims.dynamics.problem": "dynamics.sphere",
-        "sims.dynamics.state.End": "dynamics.state.Code",
+        "sims.dynamics.flow.End": "dynamics.flow.Code dynamics.state.Code",
+        "sims.dynamics.flow.Rules, a method itself": "dynamics.methods.Ruled",
         "sims.instance": "host_draws students",
         "sims.krylov.solver": "krylov.settings.InUnits",
         "sims.krylov.space": "krylov.projected",

@@ -23,7 +23,7 @@ from theory.checks import ParameterError, positive
 Array = NDArray[np.float64]
 THRESHOLD = 0.5
 ONSET_SIGMAS = 3.0
-STEP_LIMIT = 1  # of sims.dynamics.state.End, which would bring JAX along
+STEP_LIMIT = 1  # of sims.dynamics.flow.End, which would bring JAX along
 AVERAGES = {
     "success": "share of samples that recover the teacher",
     "elsewhere": "share of samples that end without it",

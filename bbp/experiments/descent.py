@@ -16,7 +16,7 @@
                                  not asked. Older files have annealed_* in place of the latter: students at these overlaps,
                                  independent of the data
     status, code, reason         (n, start, alpha, sample): 0 not run, 1 done, 2 failed; how it ended
-                                 (sims.dynamics.state.End); why it failed
+                                 (sims.dynamics.flow.End); why it failed
     attributes                   p, p_star, a, alpha_bbp, kind, seed, dtype, device, threshold, versions (JSON), commit,
                                  created, seconds, finished, config (JSON)
 
@@ -44,10 +44,10 @@ from bbp.experiments import models, own
 from bbp.experiments.options import AUTO, DESCENT, STARTS
 from bbp.files import dataset
 from bbp.files.variables import described
+from sims.dynamics.flow import Rules
 from sims.dynamics.hessians import FRAMES
 from sims.dynamics.samples import bytes_needed, hessian_moments, sample_descents
 from sims.dynamics.starts import own_start, spectral_refusal
-from sims.dynamics.state import Rules
 from sims.instance import STREAM, samples_of
 from sims.machine import require_fit
 from theory.checks import ParameterError, shown

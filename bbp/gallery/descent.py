@@ -24,7 +24,7 @@ DESCENT_ALPHA = np.linspace(0.75, 6, 8)
 
 def build_descent(effort: Effort) -> Arrays:
     """m2 at the end of descents from random starts, p* = 1 and p = 1, 2, 4, at two normalisations."""
-    from sims.dynamics.state import Rules
+    from sims.dynamics.flow import Rules
 
     (n, *_), samples = effort.sizes([60], [300]), effort.count(12, 40)
     rules = Rules(steps=3000 if effort.mode == "quick" else 20_000, records=4, loss_floor=1e-6)
@@ -42,8 +42,8 @@ def build_descent(effort: Effort) -> Arrays:
 
 def _final(model: Network, n: int, alpha: float, samples: int, seed: int, rules: Any) -> np.ndarray:
     """m2 at the last record of each descent, NaN for one that failed."""
+    from sims.dynamics.flow import End
     from sims.dynamics.samples import sample_descents
-    from sims.dynamics.state import End
 
     found = sample_descents(model, n, alpha, range(samples), seed, rules=rules)
     return np.where(found.code == End.NOT_FINITE, np.nan, found.m2[:, -1])
@@ -73,9 +73,9 @@ ROUTES = {"conditioned": "theory of the path", "quenched": "theory of the labels
 
 def build_theory(effort: Effort) -> Arrays:
     """Eigenvalue, q2 and both theories at twelve records of descents from random starts, p* = 1, and the BBP time."""
+    from sims.dynamics.flow import Rules
     from sims.dynamics.hessians import FRAMES
     from sims.dynamics.samples import sample_descents
-    from sims.dynamics.state import Rules
 
     (n, *_), samples = effort.sizes([200], [400]), effort.count(8, 24)
     rules = Rules(steps=STEPS, records=40)
@@ -199,7 +199,7 @@ def _followed(n: int, sample: int, seed: int, step: float, inertia: float, share
     for state in run.trajectory(problem._replace(data=recorded), method, start, rng):
         if state.time < TIMES[at] - 1e-9:
             continue
-        matrix = dense_blas(held.x, model.weights(state.lam, problem.loss.y))
+        matrix = dense_blas(held.x, model.weights(state.lam, problem.y))
         pairs = lowest_dense(matrix, 1, overwrite=True)
         found = conditioned(model, closure(held.x, teacher, state.student, forces, start))
         q2, m2 = np.array([pairs.vectors[:, 0] @ teacher[0], state.student[0] @ teacher[0] / n**0.5]) ** 2 / n

@@ -97,8 +97,8 @@ def _lost(a: float, alpha: float, seed: int) -> int:
 
 def _half(a: float, n: int, samples: int, seed: int) -> tuple[float, float]:
     """alpha at which half of the flows recover, with its error."""
+    from sims.dynamics.flow import Rules
     from sims.dynamics.samples import sample_descents
-    from sims.dynamics.state import Rules
 
     rules = Rules(steps=STEPS, records=4, loss_floor=1e-6)
     hits = []
@@ -111,11 +111,10 @@ def _half(a: float, n: int, samples: int, seed: int) -> tuple[float, float]:
 
 def _ends(model: Network, alpha: float, n: int, samples: int, seed: int) -> tuple[Array, Array]:
     """Density of |lambda| at ends that did not find the teacher, and the loss of each (NaN where it did)."""
-    from sims.dynamics.methods import Ruled
+    from sims.dynamics.flow import Rules
     from sims.dynamics.run import descend
-    from sims.dynamics.state import Rules
 
-    flow = Ruled(Rules(tolerance=1e-5))
+    flow = Rules(tolerance=1e-5)
     counts, losses = np.zeros(len(EDGES) - 1), np.full(samples, np.nan)
     labels = 0
     for sample in range(samples):

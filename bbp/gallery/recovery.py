@@ -30,8 +30,8 @@ LAWS = {"1/N": ("-", "in $1/N$"), "N^-1/2": ("--", "in $N^{-1/2}$")}
 
 def build_recovery(effort: Effort) -> Arrays:
     """Samples, how many recovered and how many still moved, for p = 1 and 2, p* = 1, every N and alpha."""
+    from sims.dynamics.flow import Rules
     from sims.dynamics.samples import sample_descents
-    from sims.dynamics.state import Rules
 
     sizes = effort.sizes([50, 100], tuple(PAPER))
     rules = Rules(steps=40_000, records=4, loss_floor=1e-6)
@@ -63,7 +63,7 @@ def empty(sizes: tuple[int, ...]) -> Arrays:
 
 def add(arrays: Arrays, place: tuple[int, int, int], projection: Array, code: Array) -> None:
     """Count descents that ended at projections (S,) with codes (S,)."""
-    from sims.dynamics.state import End
+    from sims.dynamics.flow import End
 
     known = np.isfinite(projection)
     recovered = known & (projection > THRESHOLD)

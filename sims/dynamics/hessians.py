@@ -12,7 +12,7 @@ What theory says of the plain Hessian at the students of a descent, from less an
     conditioned  the forces that the descent has used are known too: the data are Gaussian but orthogonal to them
                  (`theory.path.conditioned`; any network, inputs without covariance)
 
-The descent keeps the sum of all its forces (`sims.dynamics.state`), and its students at some moments, from which theirs follow.
+The descent keeps the sum of all its forces (`sims.dynamics.flow`), and its students at some moments, from which theirs follow.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sims.backend import pinned
-from sims.dynamics.problem import gradient_of, riemannian_hessian, row_products
+from sims.dynamics.problem import riemannian_hessian, row_products, whole
 from sims.hessian import dense_blas, functions_of
 from sims.instance import Instance, outputs
 from sims.krylov.solver import lowest_krylov
@@ -67,9 +67,8 @@ def hessians(
     wide, lam = network(model), data @ student.T
     y = wide.outputs(data @ teacher.T) if y is None else y
     plain = dense_blas(data, np.asarray(wide.weights(lam, y)))
-    gradient = np.asarray(
-        gradient_of(jnp.asarray(data), jnp.asarray(lam), jnp.asarray(y), model.a, functions_of(model))
-    )
+    problem = whole(jnp.asarray(data), jnp.asarray(y), model.a, functions_of(model))
+    gradient = np.asarray(problem.gradient(jnp.asarray(lam)))
     tangential = riemannian_hessian(student, gradient, plain)
     return plain, riemannian_hessian(student, gradient, plain, lift=float(np.linalg.norm(tangential)))
 
@@ -139,7 +138,7 @@ def operators(
     plain = weighted(rows, student, instance.teacher, points, key=instance.key)
     data = jnp.asarray(instance.data)[: instance.m]
     w = jnp.asarray(student, data.dtype)
-    gradient = gradient_of(data, data @ w.T, jnp.asarray(y), model.a, functions_of(model))
+    gradient = whole(data, jnp.asarray(y), model.a, functions_of(model)).gradient(data @ w.T)
     unit = plain.units[0]
     curvature = row_products(w, gradient) / unit
     # weights are below 2 units, and eigenvalues below those of X'X times that

@@ -1,6 +1,7 @@
 """Methods of first order, one interface: what a method makes of its state by products with the data.
 
-    Ruled           gradient flow, integrated to a stated error, or steps of at most 1 / L with a line search
+    Rules           gradient flow, integrated to a stated error, or steps of at most 1 / L with a line search
+                    (`sims.dynamics.flow`)
     Descent         w_k <- w_k + v_k,  v_k <- inertia v_k - step g_k + sqrt(2 step temperature) noise, back on the spheres:
                     gradient descent, momentum (inertia), stochastic gradients (share: a fresh mask of the samples each step),
                     Langevin dynamics (temperature)
@@ -15,17 +16,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from sims.dynamics.flow import DYNAMICS
+from sims.dynamics.flow import RUNNING, End
 from sims.dynamics.problem import Array, Problem, retract, tangent
-from sims.dynamics.state import RUNNING, End, Rules, begin
 from theory.checks import ParameterError, one, positive
-
-RENEWED = 64  # gradients between two estimates of the largest curvature by the flow on the host
 
 
 class Method(Protocol):
@@ -36,37 +34,6 @@ class Method(Protocol):
 
     def step(self, problem: Problem, state: Any, rng: np.random.Generator) -> Any:
         """The state one step on; rng draws masks and noise."""
-
-
-@dataclass(frozen=True)
-class Ruled:
-    """Gradient flow, or plain steps with a line search, by `Rules`: the steps of `run.descend_batch`, on the host.
-
-    The flow's largest curvature is renewed after every 64 gradients and where a step is refused: each product would span one
-    more direction of deferred data.
-    """
-
-    rules: Rules = field(default_factory=Rules)
-
-    def begin(self, problem: Problem, student: Array) -> Any:
-        """The state at the start (p, N), its curvature known."""
-        state = begin(problem, np.asarray(student, problem.data.dtype))
-        return self._renewed(problem, state)
-
-    def step(self, problem: Problem, state: Any, rng: np.random.Generator) -> Any:
-        """One step, or a shorter one to try next."""
-        numbers, due = self.rules.numbers(problem.data.dtype), state.left <= 0
-        if self.rules.dynamics == "steps":
-            state = self._renewed(problem, state) if due else state
-        elif due:
-            state = state._replace(left=np.int32(RENEWED))
-        else:
-            numbers = numbers._replace(warm=np.int32(0))
-        return DYNAMICS[self.rules.dynamics].step(problem, state, numbers)
-
-    def _renewed(self, problem: Problem, state: Any) -> Any:
-        numbers = self.rules.numbers(problem.data.dtype)
-        return DYNAMICS[self.rules.dynamics].renewed(problem, state, numbers)._replace(left=np.int32(RENEWED))
 
 
 class Moving(NamedTuple):
@@ -197,7 +164,7 @@ class MessagePassing:
         """
         variance, kind = float(state.kept), state.student.dtype.type
         omega = state.lam[:, 0].astype(np.float64)
-        force, slope = self.output(omega, problem.loss.y, variance)
+        force, slope = self.output(omega, problem.y, variance)
         precision = -float(np.sum(slope)) / state.student.shape[1]
         pulled = problem.data.pull(force.astype(kind)[:, None])
         student = (kind(precision) * state.student + pulled) / kind(1 + precision)
@@ -224,7 +191,7 @@ class PowerIteration:
     def step(self, problem: Problem, state: Moving, rng: np.random.Generator) -> Moving:
         """One product and its orthogonalisation."""
         kind = state.student.dtype.type
-        weights = np.asarray(self.preprocessing(problem.loss.y)).astype(kind)
+        weights = np.asarray(self.preprocessing(problem.y)).astype(kind)
         moved = problem.data.pull(weights[:, None] * state.lam) + kind(self.shift) * state.student
         student = _rows_apart(moved)
         return state.on(student, problem.preactivations(student), 1)

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from sims.backend import pinned, power_of_two
+from sims.backend import power_of_two
 from sims.checks import reals
 from sims.hessian import Functions, functions_of, parts_of
 from theory.model import Network
@@ -109,14 +109,24 @@ class Matrix(NamedTuple):
         return self.dtype == jnp.float64 and 1 < b <= ONE_BY_ONE and jax.default_backend() == "cpu"
 
 
-class Loss(NamedTuple):
-    """The loss of one sample as numbers: outputs y (M,) and which rows count (M,), both zero for rows that pad, parameter a and
-    unit, in float64."""
+class Spread(NamedTuple):
+    """Data X diag(roots): inputs of covariance diag(roots^2), from data of independent entries."""
 
-    y: Array
-    kept: Array
-    a: Array
-    unit: Array
+    data: Data
+    roots: Array
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of the products."""
+        return self.data.dtype
+
+    def push(self, vectors: Array) -> Array:
+        """X diag(roots) v: (M, b)."""
+        return self.data.push(vectors * self.roots)
+
+    def pull(self, forces: Array) -> Array:
+        """diag(roots) X' f: (b, N)."""
+        return self.data.pull(forces) * self.roots
 
 
 def loss_unit(functions: Functions, a: float) -> float:
@@ -131,13 +141,18 @@ def loss_unit(functions: Functions, a: float) -> float:
 
 
 class Problem(NamedTuple):
-    """What is descended: data, loss and the functions of the model.
+    """What is descended: data, outputs and loss of one sample, numbers in float64, and the functions of the model.
 
-    nodes  points at which differences of the activation and of the loss are taken (`nodes_of`)
+    y, kept  (M,) outputs, and which rows count: both zero for rows that pad
+    a, unit  parameter of the loss, and what the loss is in units of (`loss_unit`)
+    nodes    points at which differences of the activation and of the loss are taken (`nodes_of`)
     """
 
     data: Data
-    loss: Loss
+    y: Array
+    kept: Array
+    a: Array
+    unit: Array
     functions: Functions
     nodes: tuple[int, int] = (4, 4)
 
@@ -152,16 +167,13 @@ class Problem(NamedTuple):
 
     def pulls(self, yhat: Array) -> Array:
         """l' (M,) at outputs yhat."""
-        return (
-            self.functions.loss[1](self.loss.y, yhat, self.loss.a, yhat.__array_namespace__())
-            / self.loss.unit
-        )
+        return self.functions.loss[1](self.y, yhat, self.a, yhat.__array_namespace__()) / self.unit
 
     def value(self, lam: Array) -> Array:
         """The loss of preactivations lam (M, p)."""
-        xp, loss = lam.__array_namespace__(), self.loss
-        value = self.functions.loss[0](loss.y, self.outputs(lam), loss.a, xp)
-        return (xp.sum(loss.kept * value) / loss.unit).astype(lam.dtype)
+        xp = lam.__array_namespace__()
+        value = self.functions.loss[0](self.y, self.outputs(lam), self.a, xp)
+        return (xp.sum(self.kept * value) / self.unit).astype(lam.dtype)
 
     def forces(self, lam: Array) -> Array:
         """Its derivatives (M, p) in the preactivations."""
@@ -190,9 +202,9 @@ class Problem(NamedTuple):
 
         curvature  (p,) w_k . gradient_k / N of the whole gradient
         """
-        xp, unit = lam.__array_namespace__(), self.loss.unit
-        parts = parts_of(self.functions, self.loss.a, lam.astype(np.float64), self.loss.y, xp)
-        d, c, g = (part.astype(lam.dtype) for part in (parts[0] / unit, parts[1] / unit, parts[2]))
+        xp = lam.__array_namespace__()
+        d, c, g = parts_of(self.functions, self.a, lam.astype(np.float64), self.y, xp)
+        d, c, g = (part.astype(lam.dtype) for part in (d / self.unit, c / self.unit, g))
         moved = self.data.push(vector)
         weight = d * moved + g * (c * xp.sum(g * moved, axis=-1))[:, None]
         return tangent(student, self.data.pull(weight) - curvature[:, None] * vector)
@@ -203,28 +215,27 @@ class Problem(NamedTuple):
         shift = shifted(start, inner.bias, xp)
         moved = read(change_of(lambda x: slope(x, xp), shift, change, self.nodes[0]), inner.readout, xp)
         drop = change_of(self.pulls, self.outputs(start), moved.astype(np.float64), self.nodes[1])
-        return xp.sum(self.loss.kept * drop).astype(change.dtype)
+        return xp.sum(self.kept * drop).astype(change.dtype)
 
     def noise(self, lam: Array) -> Array:
         """What the change of the loss may be by rounding alone."""
         xp = lam.__array_namespace__()
-        sizes = xp.sum(self.loss.kept * xp.abs(self.pulls(self.outputs(lam))))
+        sizes = xp.sum(self.kept * xp.abs(self.pulls(self.outputs(lam))))
         return (16 * np.finfo(lam.dtype).eps * sizes).astype(lam.dtype)
 
 
 def whole(data: Array, y: Array, a: float | Array, functions: Functions = QUADRATIC) -> Problem:
     """The problem of data (M, N) and outputs y (M,), of which every row counts, in the loss's own units."""
     xp, one = data.__array_namespace__(), np.ones((), np.float64)
-    loss = Loss(xp.asarray(y, np.float64), xp.ones(y.shape, np.float64), xp.asarray(a, np.float64), one)
-    return Problem(Matrix(data), loss, functions)
+    y, a = xp.asarray(y, np.float64), xp.asarray(a, np.float64)
+    return Problem(Matrix(data), y, xp.ones(y.shape, np.float64), a, one, functions)
 
 
-@pinned
-def gradient_of(
-    data: Array, lam: Array, y: Array, a: float | Array, functions: Functions = QUADRATIC
-) -> Array:
-    """Gradient (p, N) of the loss in the surrounding space; data (M, N), lam (M, p), y (M,)."""
-    return whole(data, y, a, functions).gradient(lam)
+def problem_of(model: Network, data: Data, y: Array) -> Problem:
+    """The problem of a model, data known by products, and outputs y (M,) with their noise."""
+    functions, y = functions_of(model), np.asarray(y, np.float64)
+    a, unit = np.float64(model.a), np.float64(loss_unit(functions, model.a))
+    return Problem(data, y, np.ones_like(y), a, unit, functions, nodes_of(functions, model.a))
 
 
 def change_of(slope: Callable[[Any], Any], start: Array, step: Array, nodes: int) -> Array:

@@ -25,11 +25,10 @@ import numpy as np
 
 from sims.backend import pinned
 from sims.checks import reals
-from sims.dynamics.flow import DYNAMICS
-from sims.dynamics.methods import Method, Ruled
-from sims.dynamics.problem import QUADRATIC, Array, Loss, Matrix, Problem, loss_unit, nodes_of
-from sims.dynamics.state import RUNNING, End, Numbers, Rules, State, begin
-from sims.hessian import Functions, functions_of
+from sims.dynamics.flow import DYNAMICS, RUNNING, End, Numbers, Rules, State, started
+from sims.dynamics.methods import Method
+from sims.dynamics.problem import QUADRATIC, Array, Matrix, Problem, Spread, loss_unit, nodes_of, problem_of
+from sims.hessian import Functions
 from sims.instance import draw, outputs, real_dtype
 from sims.machine import planned_bytes
 from theory.checks import ParameterError, choice, count, positive
@@ -40,33 +39,13 @@ from theory.path.deferred import Deferred
 DATA = ("matrix", "deferred")
 
 
-class Spread(NamedTuple):
-    """Data X diag(roots): inputs of covariance diag(roots^2), from data of independent entries."""
-
-    data: Data
-    roots: Array
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Of the products."""
-        return self.data.dtype
-
-    def push(self, vectors: Array) -> Array:
-        """X diag(roots) v: (M, b)."""
-        return self.data.push(vectors * self.roots)
-
-    def pull(self, forces: Array) -> Array:
-        """diag(roots) X' f: (b, N)."""
-        return self.data.pull(forces) * self.roots
-
-
 class Track(NamedTuple):
     """One trajectory at R records.
 
     time, loss, gradient  (R,)  of the flow; sum over samples; |g| / sqrt(N) of the Riemannian gradient
     steps      (R,)             steps so far, of the flow: gradients
     overlap_matrix  (R, p, p_star)  w_k . w*_l / N
-    code       End (`sims.dynamics.state`), RUNNING (-1) where steps or time ran out
+    code       End (`sims.dynamics.flow`), RUNNING (-1) where steps or time ran out
     student    (p, N) at the end, and state, problem and teacher, from which one may go on
     """
 
@@ -80,13 +59,6 @@ class Track(NamedTuple):
     state: Any
     problem: Problem
     teacher: Array
-
-
-def problem_of(model: Network, data: Data, y: Array) -> Problem:
-    """The problem of a model, data known by products, and outputs y (M,) with their noise."""
-    functions, y = functions_of(model), np.asarray(y, np.float64)
-    loss = Loss(y, np.ones_like(y), np.float64(model.a), np.float64(loss_unit(functions, model.a)))
-    return Problem(data, loss, functions, nodes_of(functions, model.a))
 
 
 def trajectory(
@@ -235,7 +207,7 @@ def descend(
         memory=memory,
     )
     student = student if start is None else start(student, teacher)
-    steps, method = count("steps", steps), Ruled() if method is None else method
+    steps, method = count("steps", steps), Rules() if method is None else method
     marks = set(np.rint(np.geomspace(1, steps, count("records", records, 2))).astype(int).tolist())
     rng = np.random.default_rng([count("seed", seed, 0), count("sample", sample, 0), 1])  # of masks and noise
     rows = []
@@ -264,7 +236,7 @@ def descend(
 
 def _record(problem: Problem, state: Any, teacher: Array) -> tuple[Any, ...]:
     """A row of a Track, in the loss's own units."""
-    unit, student = float(problem.loss.unit), np.asarray(state.student, np.float64)
+    unit, student = float(problem.unit), np.asarray(state.student, np.float64)
     lam = np.asarray(state.lam, np.float64)
     norm = getattr(state, "slope", np.nan)
     overlap = student @ teacher.T / student.shape[1]
@@ -281,7 +253,7 @@ class Path(NamedTuple):
     time      (S, R)        sum of the steps so far: the time of gradient flow
     steps     (S, R)        steps so far, as counted in Rules; one of the flow may end beyond the number recorded at
     code      (S,)          End
-    used      (S, R, p, M)  sums of the forces so far (`sims.dynamics.state.State`); M = 0 where they are not kept
+    used      (S, R, p, M)  sums of the forces so far (`sims.dynamics.flow.State`); M = 0 where they are not kept
     """
 
     student: Array
@@ -340,7 +312,7 @@ def descend_batch(
     kept = np.arange(m) < (m if samples is None else count("samples", samples))
     # made by NumPy: of JAX each operation would be compiled for each shape
     rows, each = np.broadcast_to(kept, y.shape), (np.full(number, value) for value in (a, unit))
-    loss = Loss(jnp.asarray(y, jnp.float64), *(jnp.asarray(np.asarray(x, np.float64)) for x in (rows, *each)))
+    loss = jnp.asarray(y, jnp.float64), *(jnp.asarray(np.asarray(x, np.float64)) for x in (rows, *each))
     path = _descend(
         data,
         loss,
@@ -362,7 +334,7 @@ def descend_batch(
 @partial(jax.jit, static_argnums=(4, 5, 6, 7, 8))
 def _descend(
     data: Array,
-    loss: Loss,
+    loss: tuple[Array, ...],
     student: Array,
     rules: Numbers,
     group: int,
@@ -371,7 +343,8 @@ def _descend(
     dynamics: str,
     keeping: bool,
 ) -> Path:
-    def one(sample: tuple[Array, Loss, Array]) -> Path:
+    # loss: y, kept, a and unit of each sample
+    def one(sample: tuple[Array, tuple[Array, ...], Array]) -> Path:
         path = _one(*sample, rules, functions, nodes, dynamics, keeping)
         # an array of no entries cannot be split in batches
         return path if keeping else path._replace(used=jnp.zeros(()))
@@ -384,7 +357,7 @@ def _descend(
 
 def _one(
     data: Array,
-    loss: Loss,
+    loss: tuple[Array, ...],
     student: Array,
     rules: Numbers,
     functions: Functions,
@@ -393,19 +366,21 @@ def _one(
     keeping: bool,
 ) -> Path:
     """The descent of one sample: a scan over records, in each a while loop over steps."""
-    chosen, problem = DYNAMICS[dynamics], Problem(Matrix(data), loss, functions, nodes)
+    renewed, step = DYNAMICS[dynamics]
+    y, kept, a, unit = loss
+    problem = Problem(Matrix(data), y, kept, a, unit, functions, nodes)
 
     def record(state: State, length: Array) -> tuple[State, tuple[Array, ...]]:
         state = jax.lax.while_loop(
             lambda s: (s.left > 0) & (s.code == RUNNING),
-            lambda s: chosen.step(problem, s, rules),
+            lambda s: step(problem, s, rules),
             state._replace(left=state.left + length),
         )
-        state = chosen.renewed(problem, state, rules)
+        state = renewed(problem, state, rules)
         norm = jnp.sqrt(state.slope / student.shape[-1])
         return state, (state.student, state.loss, norm, state.time, state.taken, state.used)
 
-    state, kept = jax.lax.scan(record, begin(problem, student, keeping), rules.lengths)
+    state, records = jax.lax.scan(record, started(problem, student, keeping), rules.lengths)
     ended = jnp.where(state.code == RUNNING, int(End.STEP_LIMIT), state.code)
-    students, losses, norm, time, taken, used = kept
+    students, losses, norm, time, taken, used = records
     return Path(students, losses, norm, time, taken, ended, used)

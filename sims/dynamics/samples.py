@@ -24,8 +24,8 @@ from sims.backend import pinned
 from sims.checks import of_type
 from sims.dynamics import hessians as landscape
 from sims.dynamics import starts
+from sims.dynamics.flow import End, Rules
 from sims.dynamics.run import descend_batch
-from sims.dynamics.state import End, Rules
 from sims.hessian import functions_of
 from sims.instance import draw, finite_p, outputs, padded, real_dtype, samples_of
 from sims.krylov.settings import krylov_bytes
@@ -47,7 +47,7 @@ class DescentResult(Printed):
     loss, gradient, time, steps  (S, R)  as in sims.dynamics.run.Path
     eigenvalues, overlaps  (S, T, 2, k)  lowest eigenpairs of the two Hessians (landscape.FRAMES) and their q2
     predicted       by name (landscape.NAMES) (S, T): what theory says of the plain Hessians; NaN unless asked for
-    code            (S,)  sims.dynamics.state.End
+    code            (S,)  sims.dynamics.flow.End
     reason          (S,)  "" or why the sample failed; its numbers are then NaN, or those of its last good point
     recorded_steps  (R,)  step numbers of the records; hessian_records (T,) the records at which the Hessians were taken
     """

@@ -20,8 +20,8 @@ from bbp.experiments.descent import COLUMNS
 from bbp.files import dataset, variables
 from bbp.plots import descent as descent_plots
 from bbp.plots import layout
+from sims.dynamics.flow import End, Rules
 from sims.dynamics.samples import sample_descents
-from sims.dynamics.state import End, Rules
 from sims.instance import STREAM
 from theory.checks import ParameterError
 from theory.exact.transition import bbp_threshold

@@ -7,10 +7,10 @@ import pytest
 from sims import hessian, instance, signal
 from sims.density import Quadrature, measure_of
 from sims.dynamics import starts
+from sims.dynamics.flow import Rules
 from sims.dynamics.problem import riemannian_hessian
 from sims.dynamics.run import descend_batch
 from sims.dynamics.samples import sample_descents
-from sims.dynamics.state import Rules
 from sims.instance import draw_on_host
 from sims.krylov.settings import krylov_bytes
 from sims.krylov.solver import Settings, lowest_krylov

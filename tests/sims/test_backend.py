@@ -13,8 +13,8 @@ import threadpoolctl
 from sims import backend, instance
 from sims.backend import pinned
 from sims.density import lanczos_quadrature
+from sims.dynamics.flow import Rules
 from sims.dynamics.run import descend_batch
-from sims.dynamics.state import Rules
 from sims.krylov.solver import Settings, lowest_krylov
 from sims.operator import hessian_operator
 from sims.sampling import sample_point

@@ -7,9 +7,9 @@ import numpy as np
 import sims
 from sims import hessian, instance
 from sims.density import lanczos_quadrature
+from sims.dynamics.flow import Rules
 from sims.dynamics.samples import bytes_needed as descent_bytes
 from sims.dynamics.samples import sample_descents
-from sims.dynamics.state import Rules
 from sims.functions import activation_of
 from sims.instance import draw_on_host
 from sims.krylov.settings import krylov_bytes

@@ -11,7 +11,7 @@ from benchmarks.compiled import FUNCTION, read
 from benchmarks.programs import HALVES, Program, compiled_functions, descents, programs, solves
 from sims.backend import settings
 from sims.dynamics import run as path
-from sims.dynamics.state import NAMES
+from sims.dynamics.flow import DYNAMICS
 from sims.machine import Card
 from sims.threefry import row_block, row_halves
 
@@ -67,7 +67,7 @@ def test_every_program_lowers_for_cuda(p, dtype):
     """All are in the table of `benchmarks/programs.py`."""
     with settings():
         table = programs(200, 2.0, p, dtype)
-        table += [solves(200, 4, dtype)] + [descents(9, 2.0, 2, 2, dtype, dynamics=name) for name in NAMES]
+        table += [solves(200, 4, dtype)] + [descents(9, 2.0, 2, 2, dtype, dynamics=name) for name in DYNAMICS]
         assert not set(compiled_functions()) - {program.name for program in table}
         found = []
         for program in table:

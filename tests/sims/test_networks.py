@@ -85,7 +85,7 @@ def test_descents_know_readouts_and_biases():
     lam, _, y = model.draw_labels(40, rng)
     change = 0.1 * rng.standard_normal(lam.shape)
     problem = whole(np.eye(40), y, model.a, hessian.functions_of(model))
-    unit = problem.loss.unit
+    unit = problem.unit
     np.testing.assert_allclose(problem.forces(lam) * unit, force(model, lam, y), rtol=1e-12)
     drop = np.sum(model.losses(lam + change, y) - model.losses(lam, y))
     np.testing.assert_allclose(problem.drop(lam, change) * unit, drop, rtol=1e-8)

@@ -10,8 +10,8 @@ import pytest
 from bbp.engine import units
 from benchmarks import gpu_large
 from sims import hessian, machine
+from sims.dynamics.flow import Rules
 from sims.dynamics.samples import sample_descents
-from sims.dynamics.state import Rules
 from sims.instance import draw, padded
 from sims.krylov import settings as krylov_settings
 from sims.operator import hessian_operator

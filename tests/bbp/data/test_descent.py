@@ -12,8 +12,8 @@ import pytest
 from bbp.analysis.recovery import recovery
 from bbp.experiments import models
 from bbp.files import dataset, variables
+from sims.dynamics.flow import End, Rules
 from sims.dynamics.samples import sample_descents
-from sims.dynamics.state import End, Rules
 from theory.exact.transition import bbp_threshold
 
 FOLDER = Path(__file__).parents[3] / "data" / "descent"

@@ -7,8 +7,7 @@ import pytest
 from numpy.polynomial.chebyshev import Chebyshev
 from scipy.integrate import solve_ivp
 
-from sims.dynamics.flow import DAMPING, chebyshev_step
-from sims.dynamics.state import End, Rules
+from sims.dynamics.flow import DAMPING, End, Rules, chebyshev_step
 from tests.sims.instances import descended as descend
 from tests.sims.instances import host_draw, riemannian_gradient
 from theory.model import Committee

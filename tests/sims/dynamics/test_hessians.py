@@ -7,12 +7,12 @@ import pytest
 
 from sims import hessian, instance
 from sims.dynamics import hessians
+from sims.dynamics.flow import Rules
 from sims.dynamics.hessians import NAMES, predicted_along, quenched_at
 from sims.dynamics.problem import retract, tangent
 from sims.dynamics.run import descend_batch
 from sims.dynamics.samples import sample_descents
 from sims.dynamics.starts import used_by
-from sims.dynamics.state import Rules
 from sims.hessian import functions_of
 from tests.sims.instances import host_draw
 from theory.checks import ParameterError

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sims.dynamics.flow import DYNAMICS
-from sims.dynamics.methods import Descent, MessagePassing, PowerIteration, Ruled
+from sims.dynamics.flow import DYNAMICS, Rules, started
+from sims.dynamics.methods import Descent, MessagePassing, PowerIteration
 from sims.dynamics.problem import Matrix, Problem, retract
 from sims.dynamics.run import descend, drawn, problem_of, trajectory
-from sims.dynamics.state import Rules, begin
 from theory.checks import ParameterError
 from theory.general.spectral_methods import optimal
 from theory.model import Committee, Network
@@ -23,7 +22,7 @@ METHODS = {
     "gradient": (QUADRATIC, Descent(0.02)),
     "masks": (QUADRATIC, Descent(0.02, share=0.3)),
     "inertia and noise": (TANH, Descent(0.1, inertia=0.5, temperature=0.01)),
-    "flow": (Network(p=2, a=0.5), Ruled(Rules())),
+    "flow": (Network(p=2, a=0.5), Rules()),
     "amp": (QUADRATIC, MessagePassing()),
     "power": (Network(p=2, a=0.5), PowerIteration(optimal(), 2.0)),
 }
@@ -73,18 +72,18 @@ def test_the_law_over_deferred_data_is_that_over_a_matrix(name):
 def test_a_step_on_the_host_is_the_compiled_one(dynamics):
     rng = np.random.default_rng(1)
     host, _, start = problem(Network(p=2, a=0.5), 90, 30, rng)
-    module, numbers = DYNAMICS[dynamics], Rules().numbers(np.dtype(float))
-    state = module.renewed(host, begin(host, start), numbers)
+    (renewed, step), numbers = DYNAMICS[dynamics], Rules().numbers(np.dtype(float))
+    state = renewed(host, started(host, start), numbers)
     for _ in range(3):
-        state = module.step(host, state, numbers)
+        state = step(host, state, numbers)
 
     @jax.jit
     def compiled(x, loss, state):
-        return module.step(Problem(Matrix(x), loss, host.functions, host.nodes), state, numbers)
+        return step(Problem(Matrix(x), *loss, host.functions, host.nodes), state, numbers)
 
     numbers = jax.tree.map(jnp.asarray, numbers)
-    there = compiled(jnp.asarray(host.data.x), host.loss, state)
-    here = module.step(host, state, Rules().numbers(np.dtype(float)))
+    there = compiled(jnp.asarray(host.data.x), host[1:5], state)
+    here = step(host, state, Rules().numbers(np.dtype(float)))
     assert here.time > state.time
     for a, b in zip(here, there, strict=True):
         assert a.dtype == b.dtype
@@ -121,10 +120,8 @@ def test_without_inertia_mask_and_noise_a_step_is_that_of_the_gradient():
     method = Descent(0.1)
     first = method.step(given, method.begin(given, start), rng)
     lam = given.data.x @ start.T
-    force = (
-        TANH.rule.first(given.loss.y, np.mean(np.tanh(lam), axis=1), 1.0, np)[:, None] / 2 / np.cosh(lam) ** 2
-    )
-    whole = force.T @ given.data.x / given.loss.unit
+    force = TANH.rule.first(given.y, np.mean(np.tanh(lam), axis=1), 1.0, np)[:, None] / 2 / np.cosh(lam) ** 2
+    whole = force.T @ given.data.x / given.unit
     slope = whole - start * np.sum(whole * start, axis=1, keepdims=True) / 20
     np.testing.assert_allclose(first.student, retract(start - 0.1 * slope), atol=1e-12)
     second = Descent(0.1, inertia=0.5).step(given, first, rng)
@@ -176,7 +173,7 @@ def test_message_passing_follows_its_state_evolution():
 def test_power_iteration_finds_the_top_of_the_weighted_covariance():
     rng = np.random.default_rng(7)
     given, _, start = problem(Network(p=2, a=0.5), 240, 30, rng)
-    weights = optimal()(given.loss.y)
+    weights = optimal()(given.y)
     matrix = (given.data.x * weights[:, None]).T @ given.data.x
     values, vectors = np.linalg.eigh(matrix)
     shift = -values[0]

@@ -13,8 +13,8 @@ from scipy.integrate import solve_ivp
 
 from sims import hessian, instance
 from sims.dynamics import hessians
+from sims.dynamics.flow import End, Rules
 from sims.dynamics.problem import retract, tangent
-from sims.dynamics.state import End, Rules
 from tests.sims.instances import descended as descend
 from tests.sims.instances import hessian_product, host_draw, riemannian_gradient
 from theory.checks import ParameterError

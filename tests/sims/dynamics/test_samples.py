@@ -5,6 +5,7 @@ import pytest
 
 from sims import instance
 from sims.dynamics import hessians
+from sims.dynamics.flow import End, Rules
 from sims.dynamics.samples import (
     bytes_needed,
     hessian_moments,
@@ -13,7 +14,6 @@ from sims.dynamics.samples import (
     sample_descents,
 )
 from sims.dynamics.starts import hessian_start, signed, spectral_refusal
-from sims.dynamics.state import End, Rules
 from tests.sims.instances import host_draw
 from theory.checks import ParameterError
 from theory.model import Committee
