@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sims.backend import settings
 from sims.instance import draw
-from sims.krylov.settings import Plan, Settings
+from sims.krylov import Plan, Settings
 from sims.krylov.solver import search
 from sims.operator import HessianOperator, hessian_operator
 from theory.model import Committee

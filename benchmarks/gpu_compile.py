@@ -26,13 +26,12 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from bbp.experiments import samples as cost
 from benchmarks.compiled import Compiled, compiled, devices
 from benchmarks.programs import HALVES, Program, descents, programs, solves
-from sims import machine
+from sims import krylov, machine
 from sims import rows as over_devices
 from sims.backend import settings
 from sims.dynamics import samples
 from sims.instance import padded
-from sims.krylov import settings as krylov_settings
-from sims.krylov.settings import Plan, Settings
+from sims.krylov import Plan, Settings
 from sims.rows import block_size
 from sims.solvers.dense import dense_bytes
 from sims.threefry import gemm_width
@@ -106,7 +105,7 @@ class Report:
         # XLA's own sizes of all that is alive when the basis is contracted: chunks old and new, columns combined, blocks
         chunk = along.arguments - n * p * block * item
         chunks = -(-plan.basis // plan.width) + -(-2 * plan.basis // 5 // plan.width) + 1
-        laid = found["sims.krylov.basis._laid"].temporaries + krylov_settings.PANELS * n * p * block * item
+        laid = found["sims.krylov.basis._laid"].temporaries + krylov.PANELS * n * p * block * item
         labels = found["sims.operator._parts"].results + found["sims.operator._in_units"].results
         data = (blocks if stored else 2) * draw.results + add.temporaries
         xla = data + blocks * labels + chunks * chunk + laid
@@ -115,7 +114,7 @@ class Report:
     def planned(self, n: int, alpha: float, p: int, dtype: str, stored: bool) -> int:
         """Bytes that the package plans for a search."""
         kept = {"stored": stored, "settings": Settings(mixed=False)}
-        return krylov_settings.krylov_bytes(Committee(p), n, alpha, eigenpairs=6, dtype=dtype, **kept)
+        return krylov.krylov_bytes(Committee(p), n, alpha, eigenpairs=6, dtype=dtype, **kept)
 
     def told(self, what: str, plan: int, xla: int) -> None:
         """Bytes planned by the package against those of XLA."""
@@ -180,7 +179,7 @@ class Report:
             f"a product of {sets} points {1e3 * times[sets]:.2f} ms, of one with blocks of 8 {1e3 * times[1]:.2f} ms: "
             f"{times[sets] / times[1]:.1f} times (two cores 6.4 times, docs/large_n.md)"
         )
-        peak = krylov_settings.krylov_bytes(Committee(p), n, 1.5, eigenpairs=4, dtype=dtype, sets=sets)
+        peak = krylov.krylov_bytes(Committee(p), n, 1.5, eigenpairs=4, dtype=dtype, sets=sets)
         print(f"memory planned {peak / 1e9:.1f} GB")
 
     def density(self, n: int, alpha: float, p: int, dtype: str) -> None:

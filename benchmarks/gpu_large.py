@@ -30,7 +30,7 @@ from sims.density import lanczos_quadrature
 from sims.dynamics.flow import Rules
 from sims.dynamics.samples import sample_descents
 from sims.instance import draw
-from sims.krylov.settings import Settings, krylov_bytes
+from sims.krylov import Settings, krylov_bytes
 from sims.krylov.solver import lowest_krylov
 from sims.one_draw import sample_grid
 from sims.operator import HessianOperator, hessian_operator

@@ -16,7 +16,7 @@ from sims.dynamics.flow import Rules
 from sims.dynamics.problem import QUADRATIC, nodes_of
 from sims.hessian import functions_of
 from sims.instance import padded
-from sims.krylov.settings import Plan, Settings
+from sims.krylov import Plan, Settings
 from sims.threefry import gemm_width
 from theory.model import Committee, network
 

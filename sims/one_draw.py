@@ -18,7 +18,7 @@ from typing import Any
 from sims.backend import pinned
 from sims.checks import of_type
 from sims.instance import Instance, draw, finite_p, samples_of
-from sims.krylov.settings import krylov_bytes
+from sims.krylov import krylov_bytes
 from sims.krylov.solver import Settings, lowest_of_sets
 from sims.machine import require_fit
 from sims.operator import HessianOperator, hessian_operator

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from sims import checks, instance, machine, solvers
 from sims.backend import pinned
 from sims.instance import Instance, draw_on_host
-from sims.krylov.settings import FLOOR
+from sims.krylov import FLOOR
 from sims.signal import Observable, student_shares
 from sims.solvers import Code, Eigenpairs, Solver
 from sims.solvers.dense import dense_bytes

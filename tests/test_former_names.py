@@ -18,7 +18,8 @@ from theory.former import THEORY
 WORKS = {
     "sims.activations.activation_of": "sims.functions:activation_of",
     "sims.card.product_seconds": "sims.machine:product_seconds",
-    "sims.krylov.memory.krylov_bytes": "sims.krylov.settings:krylov_bytes",
+    "sims.krylov.memory.krylov_bytes": "sims.krylov:krylov_bytes",
+    "sims.krylov.settings.Settings": "sims.krylov:Settings",
     "sims.limits.free_bytes": "sims.machine:free_bytes",
     "sims.losses.loss_of": "sims.functions:loss_of",
     "sims.observables.Observable": "sims.signal:Observable",

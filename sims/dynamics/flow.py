@@ -101,9 +101,10 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules of a descent, and a method too (`sims.dynamics.methods`): the steps of `run.descend_batch` on the host. There the
-    flow's largest curvature is renewed after every 64 gradients and where a step is refused: each product would span one more
-    direction of deferred data.
+    """The rules of a descent, and a method too (`sims.dynamics.methods`): the steps of `run.descend_batch`, on the host.
+
+    There the largest curvature of the flow is renewed after every 64 gradients and where a step is refused: each product would
+    span one more direction of deferred data.
 
     dynamics          "flow" or "steps" (`sims.dynamics.flow`)
     steps             largest number of steps; of the flow: of gradients, and products with the Hessian, which cost the same

@@ -28,7 +28,7 @@ from sims.dynamics.flow import End, Rules
 from sims.dynamics.run import descend_batch
 from sims.hessian import functions_of
 from sims.instance import draw, finite_p, outputs, padded, real_dtype, samples_of
-from sims.krylov.settings import krylov_bytes
+from sims.krylov import krylov_bytes
 from sims.machine import allotted, planned_bytes
 from theory.answers import Printed
 from theory.checks import ParameterError, count

@@ -23,18 +23,17 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from sims.backend import HIGHEST, pinned, power_of_two
+from sims.krylov import Plan, Settings
 from sims.krylov.basis import orthonormal
-from sims.krylov.settings import Plan, Settings
 from sims.krylov.space import WAIT, Space
 from sims.machine import allotted
 from sims.operator import HessianOperator
@@ -42,7 +41,9 @@ from sims.solvers import Code, Eigenpairs
 from theory.checks import ParameterError, count, shown
 
 FRESH = 2  # searches begun anew from what was found, at most
-Search = Generator[jax.Array, jax.Array, "Ritz"]
+# Yields blocks and is sent their products. Of its pairs, one block with vectors (order, b) in the operator's order of rows, the
+# first k were wanted.
+Search = Generator[jax.Array, jax.Array, Eigenpairs]
 
 
 @runtime_checkable
@@ -131,18 +132,6 @@ def in_units(operator: BlockOperator) -> BlockOperator:
     return InUnits(operator, own, operator.order, operator.dtype, operator.sets, units)
 
 
-@dataclass
-class Ritz:
-    """Result of one solve: values (b,) and vectors (order, b), in the operator's order of rows, of which the
-    first k were wanted; residuals (b,)."""
-
-    values: NDArray[np.float64]
-    vectors: jax.Array
-    residuals: NDArray[np.float64]
-    code: Code
-    stats: dict[str, Any] = field(default_factory=dict)
-
-
 def lowest_krylov(
     operator: BlockOperator, k: int, *, degeneracy: int = 1, settings: Settings | None = None
 ) -> Eigenpairs:
@@ -178,15 +167,17 @@ def lowest_of_sets(
         for unit in operator.units
     ]
     found = drive(operator, lowered, solvers)
-    return [_public(operator, ritz, k).times(unit) for ritz, unit in zip(found, operator.units, strict=True)]
+    return [_public(operator, each, k).times(unit) for each, unit in zip(found, operator.units, strict=True)]
 
 
-def drive(operator: BlockOperator, lowered: BlockOperator | None, solvers: Sequence[Search]) -> list[Ritz]:
+def drive(
+    operator: BlockOperator, lowered: BlockOperator | None, solvers: Sequence[Search]
+) -> list[Eigenpairs]:
     """Run one solver for each set to its end, all in step: products together, what follows them by a few threads.
 
     What a solver does between its products are many small steps, which leave all cores but one idle.
     """
-    results: dict[int, Ritz] = {}
+    results: dict[int, Eigenpairs] = {}
     waiting = {i: next(solver) for i, solver in enumerate(solvers)}
     with ThreadPoolExecutor(max(1, min(len(solvers), allotted()))) as threads:
         while waiting:
@@ -201,7 +192,7 @@ def drive(operator: BlockOperator, lowered: BlockOperator | None, solvers: Seque
                 own = [solvers[i] for i in chosen]
                 run = threads.map if len(chosen) > 1 else map
                 for i, answer in zip(chosen, run(_advance, own, products[: len(own)]), strict=True):
-                    if isinstance(answer, Ritz):
+                    if isinstance(answer, Eigenpairs):
                         results[i] = answer
                         del waiting[i]
                     else:
@@ -210,12 +201,12 @@ def drive(operator: BlockOperator, lowered: BlockOperator | None, solvers: Seque
 
 
 @pinned
-def _advance(solver: Search, product: jax.Array) -> jax.Array | Ritz:
+def _advance(solver: Search, product: jax.Array) -> jax.Array | Eigenpairs:
     """What a solver says when it is sent a product: its next block, or its result. Settings of JAX are a thread's own."""
     try:
         return solver.send(product)
     except StopIteration as end:
-        found: Ritz = end.value
+        found: Eigenpairs = end.value
         return found
 
 
@@ -262,7 +253,7 @@ def whole(order: int, dtype: np.dtype, plan: Plan) -> Search:
     blank = np.full(plan.k, np.nan)
     if not np.all(np.isfinite(matrix)):
         nothing = jnp.full((order, plan.k), jnp.nan, dtype)
-        return Ritz(blank, nothing, blank, Code.INVALID, {"failure": "not finite"})
+        return Eigenpairs(blank, nothing, blank, Code.INVALID, {"failure": "not finite"})
     # eigh reads one triangle: of a matrix that is symmetric to rounding both are heard.
     matrix = (matrix + matrix.T) / 2
     # Divide and conquer: its vectors are orthonormal to a few eps, those of the default (MRRR) to a hundred and more.
@@ -275,7 +266,7 @@ def whole(order: int, dtype: np.dtype, plan: Plan) -> Search:
     stats = {"method": "products", "products": -(-order // plan.block), "norm": norm, "tol": tol}
     if order > plan.k:
         stats["above"] = float(above)
-    return Ritz(values, jnp.asarray(low, dtype), residuals, Code.CONVERGED, stats)
+    return Eigenpairs(values, jnp.asarray(low, dtype), residuals, Code.CONVERGED, stats)
 
 
 def search(start: jax.Array, plan: Plan, rng: np.random.Generator) -> Search:
@@ -286,7 +277,7 @@ def search(start: jax.Array, plan: Plan, rng: np.random.Generator) -> Search:
         space.take((yield space.next))
         products += 1
         if not space.finite:
-            return Ritz(*space.blank(), Code.INVALID, space.stats(products))
+            return Eigenpairs(*space.blank(), Code.INVALID, space.stats(products))
         # One product is kept back for the residuals.
         last = products >= plan.products - 1
         # looked at when no block waits: few numbers of blocks that meet the basis, few shapes compiled
@@ -328,7 +319,7 @@ def _wait(products: int, worst: float, tol: float, seen: tuple[int, float] | Non
     return min(max(2, math.ceil(0.7 * math.log(worst / tol) / rate)), longest)
 
 
-def _rayleigh_ritz(vectors: jax.Array, product: jax.Array, plan: Plan, norm: float) -> Ritz:
+def _rayleigh_ritz(vectors: jax.Array, product: jax.Array, plan: Plan, norm: float) -> Eigenpairs:
     """Ritz pairs of the orthonormal columns `vectors` (order, b) from their product with H, residuals anew."""
     gram, projected = (np.asarray(x) for x in _small(vectors, product))
     # Generalised, with the Gram matrix: combinations of a long basis are orthonormal to rounding of the sum only.
@@ -338,7 +329,7 @@ def _rayleigh_ritz(vectors: jax.Array, product: jax.Array, plan: Plan, norm: flo
     tol = plan.accepted(vectors.dtype, norm)
     good = np.isfinite(tol) and np.all(residuals[: plan.k] <= tol)
     stats = {"method": "block Krylov", "tol": tol, "norm": norm, "orthonormality": float(skew)}
-    return Ritz(values, vectors, residuals, Code.CONVERGED if good else Code.NOT_CONVERGED, stats)
+    return Eigenpairs(values, vectors, residuals, Code.CONVERGED if good else Code.NOT_CONVERGED, stats)
 
 
 @jax.jit
@@ -360,8 +351,7 @@ def _rotate(
     return vectors, jnp.linalg.norm(rest / unit, axis=0) * unit, jnp.max(jnp.abs(gram - jnp.eye(len(gram))))
 
 
-def _public(operator: BlockOperator, ritz: Ritz, k: int) -> Eigenpairs:
-    vectors = np.asarray(operator.ordered(ritz.vectors[:, :k]))
-    if len(ritz.values) > k:
-        ritz.stats["above"] = float(ritz.values[k])
-    return Eigenpairs(ritz.values[:k], vectors, ritz.residuals[:k], ritz.code, ritz.stats)
+def _public(operator: BlockOperator, found: Eigenpairs, k: int) -> Eigenpairs:
+    vectors = np.asarray(operator.ordered(found.vectors[:, :k]))
+    above = {"above": float(found.values[k])} if len(found.values) > k else {}
+    return Eigenpairs(found.values[:k], vectors, found.residuals[:k], found.code, found.stats | above)

@@ -29,7 +29,7 @@ reduces the whole of T, O(d^3), and `eigsh`, in single vectors, may miss a copy 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -40,8 +40,8 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve_banded, cholesky_banded, eigh, qr
 
 from sims.backend import one_thread
+from sims.krylov import FLOOR, Plan
 from sims.krylov.basis import Basis, Orthonormal, apart, beside, new_block, orthonormal, orthonormal_blocks
-from sims.krylov.settings import FLOOR, Plan
 
 WAIT = 3  # blocks that wait at most
 LOOSE = 1e-2  # and how far from orthogonal to the basis rounding may leave them
@@ -310,24 +310,17 @@ def times(projected: NDArray, block: int, kept: int, columns: NDArray) -> NDArra
     return result
 
 
-@dataclass(frozen=True)
-class Inverse:
-    """(T - x)^-1 of a positive definite T - x: D - x (kept,), C (b, kept), Cholesky factor of S by bands (2 b, d - kept)."""
-
-    diagonal: NDArray
-    coupling: NDArray
-    factor: NDArray | None
-
-    @classmethod
-    def of(cls, projected: NDArray, block: int, kept: int, shift: float) -> Inverse | None:
-        """None where T - x is not positive definite."""
-        diagonal = np.diagonal(projected)[:kept] - shift
-        if not np.all(diagonal > 0):
-            return None
-        rest = projected[kept:, kept:]
-        coupling = projected[kept : kept + block, :kept]
-        if not len(rest):
-            return cls(diagonal, coupling, None)
+def inverse_of(
+    projected: NDArray, block: int, kept: int, shift: float
+) -> Callable[[NDArray], NDArray] | None:
+    """(T - x)^-1 times columns (d, b), as a function of these; None where T - x is not positive definite."""
+    diagonal = np.diagonal(projected)[:kept] - shift
+    if not np.all(diagonal > 0):
+        return None
+    rest = projected[kept:, kept:]
+    coupling = projected[kept : kept + block, :kept]
+    factor = None  # of S, by bands (2 b, d - kept)
+    if len(rest):
         bands = np.zeros((2 * block, len(rest)))
         for i in range(min(len(bands), len(rest))):
             bands[i, : len(rest) - i] = np.diagonal(rest, -i)
@@ -336,21 +329,20 @@ class Inverse:
         row, column = np.tril_indices(len(coupling))
         bands[row - column, column] -= ((coupling / diagonal) @ coupling.T)[row, column]
         try:
-            return cls(
-                diagonal, coupling, cholesky_banded(bands, overwrite_ab=True, lower=True, check_finite=False)
-            )
+            factor = cholesky_banded(bands, overwrite_ab=True, lower=True, check_finite=False)
         except np.linalg.LinAlgError:
             return None
 
-    def __call__(self, columns: NDArray) -> NDArray:
-        """(T - x)^-1 times columns (d, b)."""
-        kept, b = len(self.diagonal), len(self.coupling)
-        above, rest = columns[:kept] / self.diagonal[:, None], columns[kept:].copy()
-        if self.factor is not None:
-            rest[:b] -= self.coupling @ above
-            rest = cho_solve_banded((self.factor, True), rest, overwrite_b=True, check_finite=False)
-            above -= (self.coupling.T @ rest[:b]) / self.diagonal[:, None]
+    def inverse(columns: NDArray) -> NDArray:
+        b = len(coupling)
+        above, rest = columns[:kept] / diagonal[:, None], columns[kept:].copy()
+        if factor is not None:
+            rest[:b] -= coupling @ above
+            rest = cho_solve_banded((factor, True), rest, overwrite_b=True, check_finite=False)
+            above -= (coupling.T @ rest[:b]) / diagonal[:, None]
         return np.concatenate([above, rest])
+
+    return inverse
 
 
 def lowest(
@@ -372,7 +364,7 @@ def lowest(
     block = len(factor)
     shift, step = guess
     for _ in range(LOWER):
-        inverse = Inverse.of(projected, block, kept, shift)
+        inverse = inverse_of(projected, block, kept, shift)
         if inverse is not None:
             break
         # Not definite: the shift is not below the spectrum. Ever longer steps get there in a few.

@@ -46,7 +46,7 @@ class Eigenpairs:
     """Lowest eigenpairs of an n x n symmetric matrix, lowest first.
 
     values     (k,)
-    vectors    (n, k), orthonormal columns
+    vectors    (n, k), orthonormal columns, of NumPy; inside a search of JAX
     residuals  (k,), ||H v - lambda v||
     code       Code.CONVERGED if every pair passed the checks
     stats      how it was found: "method", "orthonormality" (largest entry of V'V - I), iterations, products
@@ -54,7 +54,7 @@ class Eigenpairs:
     """
 
     values: NDArray
-    vectors: NDArray
+    vectors: Any
     residuals: NDArray
     code: Code
     stats: dict[str, Any] = field(default_factory=dict)

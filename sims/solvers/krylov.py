@@ -7,7 +7,6 @@ or rounding, are one degenerate space, whose basis is arbitrary: its members are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +18,7 @@ from sims.backend import pinned
 from sims.checks import reals
 from sims.density import measure_of
 from sims.instance import Instance, real_dtype
-from sims.krylov.settings import krylov_bytes
+from sims.krylov import krylov_bytes
 from sims.krylov.solver import Settings, lowest_krylov
 from sims.machine import fits
 from sims.operator import HessianOperator, hessian_operator, interleaved
@@ -158,9 +157,4 @@ def _width(pairs: Eigenpairs) -> float:
     return max(rounding, float(np.max(pairs.residuals)))
 
 
-def solve(drawn: Sequence[Instance], k: int) -> list[Eigenpairs]:
-    """Lowest k eigenpairs of each instance, one after another."""
-    return [solve_krylov(one, k) for one in drawn]
-
-
-SOLVER = Solver(solve, point_bytes, rows=False)
+SOLVER = Solver(lambda drawn, k: [solve_krylov(one, k) for one in drawn], point_bytes, rows=False)

@@ -12,7 +12,7 @@ from sims.dynamics.samples import bytes_needed as descent_bytes
 from sims.dynamics.samples import sample_descents
 from sims.functions import activation_of
 from sims.instance import draw_on_host
-from sims.krylov.settings import krylov_bytes
+from sims.krylov import krylov_bytes
 from sims.krylov.solver import Settings, lowest_krylov
 from sims.one_draw import sample_grid, shared
 from sims.operator import hessian_operator

@@ -9,11 +9,10 @@ import pytest
 
 from bbp.engine import units
 from benchmarks import gpu_large
-from sims import hessian, machine
+from sims import hessian, krylov, machine
 from sims.dynamics.flow import Rules
 from sims.dynamics.samples import sample_descents
 from sims.instance import draw, padded
-from sims.krylov import settings as krylov_settings
 from sims.operator import hessian_operator
 from sims.rows import block_size, row_mesh
 from sims.sampling import bytes_needed, preferred_solver, sample_point
@@ -94,9 +93,9 @@ def test_sizes_and_solvers_are_those_of_the_card(on_gpu):
     assert block_size(10**6, 10**7, "float64") >= machine.ROWS  # whatever its bytes
     rows = hessian_operator(draw(MODEL, 100, 10.0, dtype="float32", data=False)).rows
     kept = sum(half.nbytes for halves, _ in rows for half in halves)
-    assert krylov_settings.data_bytes(100, 1000, "float32", stored=True) == kept
-    one, four = (krylov_settings.krylov_bytes(MODEL, 100, 40.96, eigenpairs=4, devices=d) for d in (1, 4))
-    shared = krylov_settings.data_bytes(100, 4096, "float64", stored=True, mixed=False)
+    assert krylov.data_bytes(100, 1000, "float32", stored=True) == kept
+    one, four = (krylov.krylov_bytes(MODEL, 100, 40.96, eigenpairs=4, devices=d) for d in (1, 4))
+    shared = krylov.data_bytes(100, 4096, "float64", stored=True, mixed=False)
     assert one - four == 3 * shared / 4  # rows on each of four cards; bases are on one
     chosen = [preferred_solver(MODEL, n, 2.0, 4, "float32") for n in (200, 4000, 20_000)]
     assert chosen == ["dense", "dense", "krylov"]
@@ -162,7 +161,7 @@ def test_the_plan_of_streamed_rows_holds_what_xla_plans(on_gpu):
     size = block_size(m, n, "float32", stored=False)
     key = jax.random.key(0)
     drawn = held(lambda k: row_halves(k, np.uint32(0), size, n, "float32"), key)
-    planned = krylov_settings.data_bytes(n, m, "float32", stored=False)
+    planned = krylov.data_bytes(n, m, "float32", stored=False)
     assert planned / 4 < drawn <= 1.01 * planned
 
 

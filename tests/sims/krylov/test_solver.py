@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sims.krylov.settings import FLOOR, Plan, Settings
+from sims.krylov import FLOOR, Plan, Settings
 from sims.krylov.solver import lowest_krylov
 from sims.operator import hessian_operator
 from sims.solvers import Code

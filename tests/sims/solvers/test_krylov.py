@@ -5,7 +5,7 @@ import pytest
 
 from sims.hessian import dense_blas
 from sims.instance import draw, labels
-from sims.krylov.settings import Plan, Settings, data_bytes, krylov_bytes, solver_bytes
+from sims.krylov import Plan, Settings, data_bytes, krylov_bytes, solver_bytes
 from sims.krylov.solver import lowest_krylov
 from sims.one_draw import sample_grid, shared
 from sims.operator import hessian_operator
