@@ -12,8 +12,9 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 
-from bbp.console import grids, program
+from bbp.console import program
 from bbp.console.messages import RunError
+from bbp.console.options import integer
 from bbp.experiments import own
 from bbp.files import disk
 from theory.checks import ParameterError, shown
@@ -75,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         size = export(args.export, force=args.force)
         print(f"wrote {args.export} ({size / 2**20:.1f} MiB)")
         return program.OK
-    port = None if args.port is None else _port(args.port)
+    port = None if args.port is None else integer(1, 65535)("port", args.port)
     for name in own.KINDS:
         if (value := getattr(args, name)) is not None and not isinstance(own.read(name, value), own.Text):
             raise ParameterError(
@@ -94,13 +95,6 @@ def _check_target(text: str) -> None:
     folder = disk.destination(text, "--export").parent
     if folder.is_dir():  # else the export says that there is none
         disk.prepare_directory(folder)
-
-
-def _port(text: str) -> int:
-    port = grids.integer("port", text)
-    if port > 65535:
-        raise ParameterError(f"port must be at most 65535, got {port}")
-    return port
 
 
 def _exclude(args: argparse.Namespace) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bbp.console import messages, options, program
-from bbp.console.grids import integer
 from bbp.console.messages import FileError, plain
 from bbp.files import disk
 from theory.checks import ParameterError
@@ -74,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         for name, each in found.items():
             program.show(f"{name:14} {len(each):8d} rows: {', '.join(quantities(each))}")
         return program.OK
-    digits = text.DIGITS[form] if args.digits is None else min(integer("digits", args.digits), 17)
+    digits = text.DIGITS[form] if args.digits is None else min(options.integer()("digits", args.digits), 17)
     name, table = _chosen(found, args.table)
     if args.columns is not None:
         table = text.chosen(table, _columns(name, quantities(table), args.columns))

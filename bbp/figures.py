@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bbp import plot
-from bbp.console import grids, messages, options, program
+from bbp.console import messages, options, program
 from bbp.console.messages import FileError, log
 from bbp.console.options import integer
 from bbp.experiments.options import MOST_SAMPLES
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _sizes(text: str) -> tuple[int, ...]:
     """Input dimensions, rising."""
-    return tuple(sorted(integer(1, LARGEST_N)("n", each) for each in grids.integers("n", text)))
+    return tuple(sorted(integer(1, LARGEST_N)("n", each) for each in options.integers("n", text)))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         mode="paper" if args.paper else "quick",
         n=None if args.n is None else _sizes(args.n),
         samples=None if args.samples is None else integer(2, MOST_SAMPLES)("samples", args.samples),
-        seed=grids.seed(args.seed),
+        seed=options.seed("seed", args.seed),
     )
     entries = [_entry(name) for name in args.names] or list(ENTRIES.values())
     out = disk.home(args.out)

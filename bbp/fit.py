@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from bbp.console import grids, messages, program
+from bbp.console import messages, options, program
 from bbp.console.messages import FileError
 from bbp.console.program import callable_as
 from bbp.files import disk
@@ -54,9 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Fit, print, write."""
     of = None if args.of is None else [name.strip() for name in args.of.split(",")]
-    model = None if args.model is None else grids.integer("model", args.model, 0)
+    model = None if args.model is None else options.integer(0)("model", args.model)
     limit = _limit(args.limit)
-    seed = grids.seed(args.seed)
+    seed = options.seed("seed", args.seed)
     places = {
         name: disk.destination(value)
         for name, value in (("save", args.save), ("out", args.out))
@@ -110,7 +110,7 @@ def _fits(sources: Sequence[Any], model: int | None, given: dict[str, Any]) -> l
     from bbp.files import dataset, product
 
     if given["alpha"] is not None:
-        given = {**given, "alpha": grids.numbers("alpha", given["alpha"])}
+        given = {**given, "alpha": options.numbers("alpha", given["alpha"])}
     disk.require_once(sources)
     opened = [one if hasattr(one, "data_vars") else dataset.open(one) for one in sources]
     whole = opened[0] if len(opened) == 1 else join.join(opened)
@@ -165,7 +165,7 @@ def fit(
         raise ParameterError(f"of must be names of what is fitted, got {shown(of)}")
     model = None if model is None else count("model", model, 0)
     found = _fits(
-        several, model, {"of": of, "alpha": alpha, "limit": _limit(limit), "seed": grids.seed(seed)}
+        several, model, {"of": of, "alpha": alpha, "limit": _limit(limit), "seed": options.seed("seed", seed)}
     )
     return found[0] if len(found) == 1 else found
 

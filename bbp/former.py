@@ -10,6 +10,7 @@ MOVED = {
     "bbp.analysis.spectrum": "analysis.edge_statistics analysis.given",
     "bbp.analysis.summary": "analysis.finite_theory analysis.theory_curves",
     "bbp.console.messages": "console.devices console.errors console.progress",
+    "bbp.console.options": "console.grids",
     "bbp.console.process": "console.signals console.start console.streams",
     "bbp.engine.executors": "engine.cache",
     "bbp.engine.run": "engine.experiment",

@@ -15,9 +15,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bbp.analysis import comparison, scaling, spectrum
-from bbp.console import grids, program
+from bbp.console import program
 from bbp.console.messages import FileError
-from bbp.console.options import nearest
+from bbp.console.options import integer, nearest, number, widths
 from bbp.console.program import callable_as
 from bbp.experiments import models, own
 from bbp.experiments.options import MODEL
@@ -90,7 +90,7 @@ def draw(
     place = None if out is None else disk.destination(out)
     ending = "" if place is None else form_of(place)
     _check_dpi(dpi)
-    found = _opened(source, None if model is None else grids.integer("model", model, 0))
+    found = _opened(source, None if model is None else integer(0)("model", model))
     form = str(next(iter(found.values())).attrs.get("format"))
     with style.figure_style(chosen.look):
         results: Any = found if len(found) > 1 else next(iter(found.values()))
@@ -337,7 +337,7 @@ def _figure(args: argparse.Namespace, look: Mapping[str, Any]) -> Figure:
         return draw(args.files, width=args.width, model=args.model, **look)
     if len(args.files) > 1:
         raise ParameterError(f"a spectrum is of one file, got {len(args.files)}")
-    alpha = grids.number("spectrum", args.spectrum)
+    alpha = number("spectrum", args.spectrum)
     if args.files:
         return draw_spectrum(
             product.chosen(files.open(args.files[0], files.SWEEP), args.model, repr(args.files[0])),
@@ -346,13 +346,13 @@ def _figure(args: argparse.Namespace, look: Mapping[str, Any]) -> Figure:
             **look,
         )
     p, p_star, a = ("1" if value is None else value for value in (args.p, args.p_star, args.a))
-    widths = grids.widths("p", p)
-    if len(widths) != 1:
+    found = widths("p", p)
+    if len(found) != 1:
         raise ParameterError(f"p must be one width, got {shown(p)}")
     model = models.make(
-        widths[0],
-        grids.integer("p_star", p_star),
-        grids.number("a", a),
+        found[0],
+        integer()("p_star", p_star),
+        number("a", a),
         {
             option.name: option.read(option.name, special[option.name])
             for option in MODEL

@@ -16,8 +16,8 @@ import numpy as np
 
 from bbp.analysis.estimates import Estimate, fraction
 from bbp.analysis.summary import of_samples
-from bbp.console import grids, program
-from bbp.console.options import integer
+from bbp.console import program
+from bbp.console.options import integer, number, seed, widths
 from bbp.experiments.options import MODEL, MOST_DRAWS, MOST_SAMPLES
 from sims.machine import ROOM, available_bytes
 from sims.sampling import sample_point
@@ -65,19 +65,19 @@ def run(args: argparse.Namespace) -> int:
         raise ParameterError(
             f"give two of --alpha, --n and --share, got {len(given)}: the third is the answer"
         )
-    widths = grids.widths("p", args.p)
-    if len(widths) != 1:
+    p = widths("p", args.p)
+    if len(p) != 1:
         raise ParameterError(f"p must be one width, got {args.p!r}")
-    model = Network(widths[0], grids.integer("p_star", args.p_star), grids.number("a", args.a))
+    model = Network(p[0], integer()("p_star", args.p_star), number("a", args.a))
     options = {
-        "q2": grids.number("q2", args.q2),
+        "q2": number("q2", args.q2),
         "of": args.of,
         "draws": integer(10, MOST_DRAWS)("draws", args.draws),
-        "seed": grids.seed(args.seed),
+        "seed": seed("seed", args.seed),
     }
     samples = None if args.samples is None else integer(2, MOST_SAMPLES)("samples", args.samples)
     asked: dict[str, Any] = {
-        name: (grids.integer if name == "n" else grids.number)(name, text) for name, text in given.items()
+        name: (integer() if name == "n" else number)(name, text) for name, text in given.items()
     }
     found = answer(model, **asked, **options, before=lambda alpha, n: _require_room(model, alpha, n))
     error = f"{found.error:.2g}" if math.isfinite(found.error) else "not determined"

@@ -1,1 +1,1 @@
-"""What a program shares with its user: options, progress, grids, errors, signals."""
+"""What a program shares with its user: options, progress, errors, signals."""

@@ -36,8 +36,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bbp.analysis import recovery
-from bbp.console import grids
-from bbp.console.options import checked, decisive
+from bbp.console.options import checked, decisive, rounded
 from bbp.engine.run import Experiment, Results, devices
 from bbp.engine.units import REASON, STATUS, Columns, Field, Kind, Point
 from bbp.experiments import models, own
@@ -319,4 +318,4 @@ def _alphas(value: Any, model: Network) -> list[float]:
     if value != AUTO:
         return list(value)
     centre = models.centre(model)
-    return [grids.rounded(centre * factor, 4) for factor in np.linspace(0.5, 4, 8)]
+    return [rounded(centre * factor, 4) for factor in np.linspace(0.5, 4, 8)]

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from bbp.console import grids
 from bbp.console.messages import FileError, log
+from bbp.console.options import real
 from bbp.experiments import own
 from bbp.files import disk
 from theory import spectrum, threshold
@@ -239,7 +239,7 @@ def rule(name: str) -> Loss:
 
 def variance(name: str, value: Any) -> float:
     """A variance: 0 or more."""
-    found = grids.real(name, value)
+    found = real(name, value)
     if not 0 <= found < math.inf:
         raise ParameterError(f"{name} must be 0 or more and finite, got {shown(value)}")
     return found
@@ -247,7 +247,7 @@ def variance(name: str, value: Any) -> float:
 
 def overlap(name: str, value: Any) -> float:
     """A number from -1 to 1."""
-    found = grids.real(name, value)
+    found = real(name, value)
     if not -1 <= found <= 1:
         raise ParameterError(f"{name} must be a number from -1 to 1, got {shown(value)}")
     return found

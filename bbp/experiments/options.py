@@ -11,8 +11,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bbp.console import grids
-from bbp.console.options import Option, Read, choice, data_file, directory, integer, path, seed, text, truth
+from bbp.console.options import (
+    GRAMMAR,
+    Option,
+    Read,
+    choice,
+    data_file,
+    directory,
+    integer,
+    integers,
+    number,
+    numbers,
+    path,
+    seed,
+    text,
+    truth,
+    widths,
+)  # fmt: skip
 from bbp.experiments import models, own
 from bbp.files import variables
 from theory.checks import ParameterError, normalisation, shown
@@ -35,14 +50,14 @@ LEAST_N, MOST_N = 100, 10**12  # what theory.finite.threshold takes
 
 def alphas(name: str, value: Any) -> Any:
     """AUTO, or a grid of alpha."""
-    return AUTO if value is True or value == AUTO else list(grids.numbers("alpha", value))
+    return AUTO if value is True or value == AUTO else list(numbers("alpha", value))
 
 
 def grid(most: float = math.inf) -> Read:
     """A reader of positive numbers up to `most`, rising."""
 
     def read(name: str, value: Any) -> list[float]:
-        found = list(grids.numbers(name, value))
+        found = list(numbers(name, value))
         if found[-1] > most:
             raise ParameterError(f"{name} must be at most {most:g}, got {shown(found[-1])}")
         return found
@@ -54,7 +69,7 @@ def counts(least: int = 1, most: float = math.inf) -> Read:
     """A reader of integers from `least` to `most`, rising."""
 
     def read(name: str, value: Any) -> list[int]:
-        found = sorted(grids.integers(name, value, least))
+        found = sorted(integers(name, value, least))
         if found[-1] > most:
             raise ParameterError(f"{name} must be at most {most:g}, got {found[-1]:g}")
         return found
@@ -64,7 +79,7 @@ def counts(least: int = 1, most: float = math.inf) -> Read:
 
 def finite_widths(name: str, value: Any) -> list[int]:
     """Student widths that can be sampled, in the order given."""
-    found = grids.widths(name, value)
+    found = widths(name, value)
     if float("inf") in found:
         raise ParameterError(f"{name} must be finite to sample, got inf (bbp phase knows p = inf)")
     return [int(width) for width in found]
@@ -80,7 +95,7 @@ def one_width(name: str, value: Any) -> int:
 
 def any_widths(name: str, value: Any) -> list[int | str]:
     """Widths in rising order as JSON knows them: integers, and "inf" in words."""
-    return ["inf" if width == float("inf") else int(width) for width in sorted(grids.widths(name, value))]
+    return ["inf" if width == float("inf") else int(width) for width in sorted(widths(name, value))]
 
 
 def starts(name: str, value: Any) -> Any:
@@ -97,7 +112,7 @@ def starts(name: str, value: Any) -> Any:
         if isinstance(start, own.Text):
             continue
         if _is_overlap(start):
-            if not abs(grids.number(f"{name} overlap:M", start.removeprefix("overlap:"))) <= 1:
+            if not abs(number(f"{name} overlap:M", start.removeprefix("overlap:"))) <= 1:
                 raise ParameterError(f"{name} overlap:M must lie between -1 and 1, got {shown(start)}")
         else:
             choice(*STARTS, "overlap:M")(name, start)
@@ -135,7 +150,7 @@ def _is_overlap(start: Any) -> bool:
 def normalisations(name: str, value: Any) -> list[float]:
     """A grid of values of a that a model may have."""
     name = "a" if name == "a_grid" else name
-    return [normalisation(name, a) for a in grids.numbers(name, value)]
+    return [normalisation(name, a) for a in numbers(name, value)]
 
 
 def some_draws(name: str, value: Any) -> int:
@@ -171,7 +186,7 @@ def processes(name: str, value: Any) -> int | None:
 
 def seconds(name: str, value: Any) -> float:
     """A length of time; inf allowed."""
-    return math.inf if value in ("inf", math.inf) else grids.number(name, value)
+    return math.inf if value in ("inf", math.inf) else number(name, value)
 
 
 def cache(name: str, value: Any) -> str:
@@ -181,7 +196,7 @@ def cache(name: str, value: Any) -> str:
 
 def fraction(name: str, value: Any) -> float:
     """A number between 0 and 1."""
-    found = grids.number(name, value)
+    found = number(name, value)
     if found >= 1:
         raise ParameterError(f"{name} must be below 1, got {found!r}")
     return found
@@ -280,11 +295,11 @@ SAMPLES = integer(1, MOST_SAMPLES)
 SWEEP = (
     Option(
         "alpha_grid", AUTO, alphas,
-        f"alpha = M/N: {grids.GRAMMAR}; no value, or auto: 11 points around the model's alpha_BBP",
+        f"alpha = M/N: {GRAMMAR}; no value, or auto: 11 points around the model's alpha_BBP",
         metavar="GRID", empty=AUTO,
     ),
     Option("p", 1, finite_widths, "student widths, such as 1,2,4"),
-    Option("p_star", 1, lambda name, value: list(grids.integers(name, value)), "teacher widths"),
+    Option("p_star", 1, lambda name, value: list(integers(name, value)), "teacher widths"),
     Option("a", 1.0, grid(), "normalisations of the loss, such as 0.5,1"),
     Option("a_grid", None, grid(), "the same, as a grid", metavar="GRID", alias="a"),
     *MODEL,
@@ -298,7 +313,7 @@ SWEEP = (
     Option("dtype", "float64", choice("float64", "float32"), "float64 or float32"),
     Option("solver", AUTO, choice(*SOLVERS), ", ".join(SOLVERS)),
     Option(
-        "target_error", None, grids.number,
+        "target_error", None, number,
         "stop sampling a point when the standard errors of its lowest eigenvalue and its q2 are both at most E",
         metavar="E",
     ),
@@ -316,12 +331,12 @@ SWEEP = (
 )  # fmt: skip
 DESCENT = (
     Option(
-        "alpha_grid", AUTO, alphas, f"alpha = M/N: {grids.GRAMMAR}; auto: 8 points from 0.5 to 4 alpha_BBP",
+        "alpha_grid", AUTO, alphas, f"alpha = M/N: {GRAMMAR}; auto: 8 points from 0.5 to 4 alpha_BBP",
         metavar="GRID", empty=AUTO,
     ),
     Option("p", 2, one_width, "student width"),
     Option("p_star", 1, integer(), "teacher width"),
-    Option("a", 1.0, grids.number, "normalisation of the loss"),
+    Option("a", 1.0, number, "normalisation of the loss"),
     *MODEL,
     Option("n", 100, counts(), "input dimensions N, such as 100,200"),
     Option("samples", 16, SAMPLES, "samples a point"),
@@ -366,7 +381,7 @@ DESCENT = (
 PHASE = (
     Option("p", "1,2,4,inf", any_widths, "student widths, a comma list; inf allowed", metavar="LIST"),
     Option("p_star", 1, integer(), "teacher width"),
-    Option("a_grid", "0.01:3:60:log", normalisations, f"normalisations: {grids.GRAMMAR}", metavar="GRID"),
+    Option("a_grid", "0.01:3:60:log", normalisations, f"normalisations: {GRAMMAR}", metavar="GRID"),
     *MODEL,
     Option("at_a", "0.5,1", normalisations, "normalisations of the cuts against p", metavar="GRID"),
     Option(

@@ -30,9 +30,8 @@ import xarray as xr
 
 from bbp.analysis import summary
 from bbp.analysis.summary import draws_of, finite_theory, mean_overlap
-from bbp.console import grids
 from bbp.console.messages import log
-from bbp.console.options import checked, decisive
+from bbp.console.options import around, checked, decisive, rounded
 from bbp.engine.run import LARGEST_BLOCK, UNIT_SECONDS, Experiment, Results, devices
 from bbp.engine.units import Field, Kind, Point, Result
 from bbp.experiments import models
@@ -155,7 +154,7 @@ class SweepExperiment(Experiment):
         if len(grid) < 2:
             return grid[0]
         step = int(np.argmax(np.nan_to_num(np.abs(np.diff(means)))))
-        return grids.rounded((grid[step] + grid[step + 1]) / 2)
+        return rounded((grid[step] + grid[step + 1]) / 2)
 
     def _overlap(self, results: Results, point: Point, number: int) -> tuple[float, float]:
         """Mean and standard error over the first `number` samples of q2 of the p p_star lowest pairs."""
@@ -370,7 +369,7 @@ def _alphas(value: Any, model: Network) -> tuple[float, ...]:
     centre = models.centre(model)
     if model.inputs is not None:
         centre = min(centre, model.inputs.count / model.inputs.n / 1.5)
-    return grids.around(centre)
+    return around(centre)
 
 
 def _eigenpairs(pairs: int | None, model: Network) -> int:

@@ -126,7 +126,7 @@ def option(place):
     edit(
         place / "bbp/experiments/options.py",
         '    Option("p", 1, finite_widths,',
-        '    Option("stretch", 1.0, grids.number, "a factor"),\n    Option("p", 1, finite_widths,',
+        '    Option("stretch", 1.0, number, "a factor"),\n    Option("p", 1, finite_widths,',
     )
 
 

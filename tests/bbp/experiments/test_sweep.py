@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from bbp.console import grids
 from bbp.console.messages import FileError
-from bbp.console.options import Option, checked, read_toml
+from bbp.console.options import Option, checked, number, read_toml
 from bbp.engine.units import differences
 from bbp.experiments.options import SWEEP
 from bbp.experiments.sweep import SweepExperiment
@@ -48,7 +47,7 @@ def test_files_and_parts_of_before_an_option_was_there_go_on(bbp, tiny, tmp_path
     out, half = tmp_path / "x.h5", tmp_path / "half.h5"
     assert bbp("sweep", *tiny, "--out", out).code == 0
     assert bbp("sweep", *tiny, "--out", half, "--task", "1/2").code == 0
-    longer = (*SWEEP, Option("stretch", 1.0, grids.number, "a factor"))
+    longer = (*SWEEP, Option("stretch", 1.0, number, "a factor"))
     _with_options(monkeypatch, longer)
     assert "already finished" in bbp("sweep", *tiny, "--out", out).err
     count_samples.clear()
