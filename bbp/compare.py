@@ -20,7 +20,7 @@ from bbp.console.messages import FileError, log
 from bbp.console.program import callable_as
 from bbp.experiments import models, own
 from bbp.experiments.options import COMPARE
-from bbp.experiments.program import Program
+from bbp.experiments.program import Program, carry_out
 from bbp.files import disk
 from theory.checks import ParameterError, shown
 
@@ -48,7 +48,6 @@ def run(args: argparse.Namespace) -> int:
     disk.require_apart(places, args.files)
     # Only now SciPy and matplotlib are imported: --help and wrong options are answered at once.
     from bbp import plot
-    from bbp.experiments import carry_out
     from bbp.experiments.compare import build
     from bbp.plots.sweep import told_apart
 
@@ -69,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
             disk.write_bytes(how["out"], plot.render(figure, form, 300))
             log.info("wrote %s", how["out"])
 
-    return carry_out.carry_out(experiment, {**how, "out": how["save"]}, draw)
+    return carry_out(experiment, {**how, "out": how["save"]}, draw)
 
 
 def _require_file(how: Mapping[str, Any], given: Mapping[str, Any]) -> None:

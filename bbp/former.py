@@ -16,6 +16,7 @@ MOVED = {
     "bbp.engine.run": "engine.experiment",
     "bbp.engine.units": "engine.parts engine.tasks",
     "bbp.experiments.descent": "experiments.descent_file",
+    "bbp.experiments.program": "experiments.carry_out",
     "bbp.experiments.phase": "experiments.phase_minima",
     "bbp.experiments.samples": "experiments.cost",
     "bbp.experiments.sweep": "experiments.assemble",

@@ -18,7 +18,7 @@ from bbp.sweep import PROGRAM
 
 DENSE = "70:1:0.6:dense,150:3:1.5:dense,300:2:0.7:dense,600:1:2:dense,700:2:1:dense,1500:1:1:dense"
 KRYLOV = "3500:1:1:krylov,1500:2:1.2:krylov,1000:4:0.7:krylov,4000:2:0.8:krylov"
-MOST_PROBES, PROBE_SECONDS, REPEAT = 16, 0.05, 4  # as in bbp.experiments.carry_out, one more repetition
+MOST_PROBES, PROBE_SECONDS, REPEAT = 16, 0.05, 4  # as in bbp.experiments.program, one more repetition
 
 
 def seconds(unit: Unit) -> float:

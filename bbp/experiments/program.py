@@ -1,7 +1,8 @@
-"""Programs that run experiments: each a command and a function of Python at once, made of a table of options and of what builds
-an experiment from them.
+"""From options to results: programs that run experiments, each a command and a function of Python at once, made of a table of
+options and of what builds an experiment from them.
 
-Until every option is checked nothing heavy is imported: --help and wrong options are answered at once.
+Before an experiment runs: how much work it is, how much memory it takes, about how long, and in how many processes it ends
+soonest. Until every option is checked nothing heavy is imported: --help and wrong options are answered at once.
 """
 
 from __future__ import annotations
@@ -10,23 +11,41 @@ import argparse
 import contextlib
 import importlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bbp.console import options, process, program
-from bbp.console.messages import RunError, log, messages
+from bbp.console.messages import RunError, duration, log, messages
 from bbp.console.process import Interrupted
+from bbp.engine import executors
+from bbp.engine.units import Point, compute
 from theory import checks
 from theory.checks import ParameterError
+
+if TYPE_CHECKING:
+    from bbp.engine.run import Experiment, Run
 
 SHELL_ONLY = ("out", "save", "width", "task", "merge", "dry_run")  # options that are for the shell
 OF_TASKS = ("--task", "--merge", "--dry-run")  # which Python does not have
 OF_A_FILE = ("resume", "force", "retry_failed")  # of a file, and of what a run has left beside it
 NO_OBSERVABLES = {"observable": "observables are of sweeps (bbp sweep), and of what reads their files"}
+ELSEWHERE = 8  # processes that a scheduler or an executor is taken to have, where units are cut
+HINTS = ("batch", "threads")  # options of execution that are for what computes
+PLACES = ("processes", "workers", "scheduler")  # options that say where units run
+EXCLUDE = (
+    *(("processes", "workers"), ("processes", "scheduler")),
+    *(("task", "merge"), ("workers", "scheduler"), ("task", "workers"), ("task", "scheduler")),
+    *(("task", "force"), ("merge", "force"), ("task", "retry_failed")),
+)
+START = 1.7  # seconds until processes have started and imported what they need
+PROCESS_BYTES = 290 * 2**20  # of Python, JAX, SciPy and what they compile, before the first sample
+MOST_PROBES, PROBE_SECONDS = 16, 0.05  # samples timed together for an estimate, and about how long they take
 
 
 @dataclass(frozen=True)
@@ -57,10 +76,7 @@ class Program:
         """Carry out the command; 0 done, 1 if samples failed."""
         values = options.given(args, self.options, self.rivals)
         settings = options.checked(self.options, values)
-        experiment = self._built(settings, values)
-        from bbp.experiments.carry_out import carry_out
-
-        return carry_out(experiment, settings)
+        return carry_out(self._built(settings, values), settings)
 
     def main(self, argv: Sequence[str] | None = None) -> int:
         """The command; its exit code."""
@@ -108,12 +124,10 @@ class Program:
         name = f"bbp.{self.name}"
         with process.heeded(name), messages(name, quiet=not progress), self._in_python():
             experiment = self._built(how, values, *what)
-            from bbp.experiments import carry_out
-
-            found, said = carry_out.obtain(experiment, how)
+            found, said = obtain(experiment, how)
             if said:
                 log.info("%s", said)
-            carry_out.tell_failures(experiment, found, "retry_failed=True" if said else "")
+            tell_failures(experiment, found, "retry_failed=True" if said else "")
             return found
 
     @contextlib.contextmanager
@@ -158,3 +172,214 @@ def _plain(value: Any) -> Any:
         if hasattr(value, "__array__"):
             return np.asarray(value).tolist()
     return list(value) if isinstance(value, tuple | range) else value
+
+
+def carry_out(
+    experiment: Experiment, settings: Mapping[str, Any], then: Callable[[Any], None] | None = None
+) -> int:
+    """Run the experiment as the checked options say, and show it; 0 done, 1 if samples failed.
+
+    settings   `out` may be None, where a program need not write a file: nothing is kept then
+    then       what else is done with what the file holds
+    """
+    if settings["dry_run"]:
+        run = planned(experiment, settings)
+        executors.keep_programs(executors.cache_directory(settings["cache"]))
+        program.show(describe(run, settings))
+        return program.OK
+    found, said = obtain(experiment, settings)
+    if found is not None:
+        program.show(experiment.table(found))
+    if said:
+        log.info("%s", said)
+    if found is None:
+        return program.OK
+    if then is not None:
+        then(found)
+    failed = tell_failures(experiment, found, "--retry-failed" if said else "")
+    return program.FAILED if failed else program.OK
+
+
+def obtain(experiment: Experiment, settings: Mapping[str, Any]) -> tuple[Any, str]:
+    """What the experiment gives, from its file or by running it, and a line on that; None of a task, which leaves parts.
+
+    settings   the checked options; `out` None keeps nothing, `executor` runs the units
+    """
+    run = planned(experiment, settings)
+    if run.out is None:
+        return run.in_memory(), ""
+    if run.task:
+        experiment.check_task()
+    check_memory(run, settings, run.parallel)
+    before = run.existing()
+    if before is not None:
+        run.clear(before)
+        return before, f"{run.out} was already finished: nothing to compute"
+    found = run.to_file()
+    if found is not None:
+        return found, f"wrote {run.out}"
+    then = "when all are, the same command with --merge instead of --task writes the file"
+    return None, "task {} of {} is done; {}".format(*settings["task"], then)
+
+
+def tell_failures(experiment: Experiment, found: Any, again: str = "") -> int:
+    """How many samples failed, after an error message if any did; `again`: the option that tries them again, of a file."""
+    from bbp.engine.run import reasons  # late: it brings xarray and h5py
+
+    whys = reasons(found)
+    if whys:
+        more = f" ({again} tries again)" if again else ""
+        log.error("%d %s failed, the first because: %s%s", len(whys), experiment.unit_of, whys[0], more)
+    return len(whys)
+
+
+def check(settings: Mapping[str, Any]) -> None:
+    """ParameterError on options of how to run that exclude each other."""
+    if settings.get("executor") is not None:
+        for name in PLACES:
+            if settings[name] is not None:
+                raise ParameterError(f"executor and {name} exclude each other: units run on the executor")
+    for one, two in EXCLUDE:
+        if settings[one] not in (None, False) and settings[two] not in (None, False):
+            raise ParameterError(f"--{one} and --{two} exclude each other".replace("_", "-"))
+    if settings["partial"] and not settings["merge"]:
+        raise ParameterError("--partial is for --merge")
+    if settings["wait"] is not None and settings["scheduler"] is None:
+        raise ParameterError("--wait is for workers of a --scheduler")
+
+
+def planned(experiment: Experiment, settings: Mapping[str, Any]) -> Run:
+    """The run that the checked options ask for; ParameterError on two that exclude each other.
+
+    Without `processes`, `workers` or a place elsewhere it takes as many processes as there are cores, where that ends sooner.
+    """
+    from bbp.engine.run import Run  # late, likewise
+
+    check(settings)
+    run = Run(experiment, **{each.name: settings[each.name] for each in fields(Run) if each.name in settings})
+    wanted, workers = settings["processes"], settings["workers"]
+    run.hints = {name: settings[name] for name in HINTS if settings.get(name) is not None}
+    if (workers is not None or (wanted or 1) > 1) and "threads" in settings:
+        run.hints = {"threads": 1} | run.hints  # the processes share the cores already
+    place = {name: settings[name] for name in ("scheduler", "wait", "workers")}
+    if not settings["merge"]:
+        place["cache"] = executors.cache_directory(settings["cache"])
+    if settings.get("executor") is not None:
+        place["executor"] = executors.given(settings["executor"])
+    alone = experiment.alone() if run.out is None else {}
+    if alone:
+        run.hints = alone if wanted is None else alone | {"threads": wanted}
+        run.block = 4 * run.hints["threads"]
+    if place["scheduler"] is not None or "executor" in place:
+        run.parallel = ELSEWHERE
+    elif workers is not None:
+        run.parallel = workers
+    elif not alone and not run.merge:
+        run.parallel = place["processes"] = side_by_side(run, settings)
+    run.work = executors.working(**place)
+    return run
+
+
+def check_memory(run: Run, settings: Mapping[str, Any], processes: int) -> None:
+    """ParameterError, with the bytes needed and what would fit, if the largest units do not fit in memory here.
+
+    Workers elsewhere, or with a GPU each, check for themselves.
+    """
+    if settings["scheduler"] is None and (settings["workers"] is None or not executors.gpus()):
+        elsewhere = settings.get("executor") is not None
+        run.experiment.check_memory(run.hints, 1 if elsewhere else processes)
+
+
+def side_by_side(run: Run, settings: Mapping[str, Any]) -> int:
+    """Processes of this machine: as many as are wanted, or as end the work soonest.
+
+    That is the cores, or fewer if the samples or the memory do not go round, where samples gain nothing from BLAS threads
+    (`Experiment.seconds`) and the work outlasts the start; else 1.
+    """
+    wanted = settings["processes"]
+    if wanted is not None:
+        if wanted > 1 and executors.gpus():
+            raise ParameterError(
+                "processes share no GPU: --workers gives each its own (or set JAX_PLATFORMS=cpu)"
+            )
+        return wanted
+    from sims.machine import allotted, free_bytes  # late: it brings JAX
+
+    processes = allotted()
+    if processes == 1 or executors.gpus():
+        return 1
+    total, samples = 0.0, 0
+    for point, _, spans in run.pending():
+        number = sum(stop - start for start, stop in spans)
+        seconds = run.experiment.seconds(point)
+        if seconds is None:
+            return 1
+        total, samples = total + number * seconds, samples + number
+    free = free_bytes()
+    processes = max(1, min(processes, samples, processes if free is None else int(free / PROCESS_BYTES)))
+    while processes > 1 and _refusal(run, settings, processes):
+        processes -= 1
+    return processes if processes > 1 and total > total / processes + START else 1
+
+
+def _refusal(run: Run, settings: Mapping[str, Any], processes: int) -> str:
+    """Why the largest units do not fit in memory here; empty where they do."""
+    try:
+        check_memory(run, settings, processes)
+    except ParameterError as error:
+        return str(error)
+    return ""
+
+
+def describe(run: Run, settings: Mapping[str, Any]) -> str:
+    """The text of --dry-run: units, memory, and an estimate of time from one sample timed here."""
+    experiment, processes = run.experiment, run.parallel
+    rows: dict[str, list[Any]] = {}
+    work, first = 0.0, None
+    for point, block, spans in run.pending():
+        lengths = [stop - start for start, stop in spans]
+        units, samples = sum(-(-length // block) for length in lengths), sum(lengths)
+        row = rows.setdefault(experiment.group(point), [0, 0, 0, point])
+        row[0], row[1], row[2], row[3] = row[0] + 1, row[1] + units, row[2] + samples, point
+        work += samples * experiment.cost(point)
+        first = point if first is None and samples else first
+    width = max(map(len, rows), default=0)
+    unit = experiment.unit_of
+    lines = [f"{'':{width}} {'points':>7} {unit:>12} {'units':>8} {'memory':>10}"]
+    for name, (points, units, samples, last) in rows.items():
+        memory = (PROCESS_BYTES + experiment.bytes(last, run.hints)) / 2**30
+        lines.append(f"{name:{width}} {points:7d} {samples:12d} {units:8d} {memory:6.2f} GiB")
+    total = [sum(row[i] for row in rows.values()) for i in (1, 2)]
+    lines.append(f"{total[0]} units, {total[1]} {unit}, file {str(run.out)!r}; memory is that of a process")
+    share = f" in {processes} processes" if processes > 1 else ""
+    scale, compiling = (0.0, 0.0) if first is None else _seconds(experiment, first)
+    compiling *= len(rows)  # every group has shapes of its own, which each process compiles
+    starting = START if processes > 1 else 0.0
+    closing = 0.0 if run.task else experiment.closing()
+    seconds = scale * work / processes + compiling + starting + closing
+    compiled = f", {duration(compiling)} of them compiling," if compiling > seconds / 4 else ","
+    lines.append(f"about {duration(seconds)}{share}{compiled} scaled from samples timed on this machine")
+    alone = scale * work + compiling + closing
+    if processes > 1 and alone < seconds:
+        lines.append(f"in one process about {duration(alone)}: they cost more here than they gain")
+    lines += experiment.notes()
+    if refused := _refusal(run, settings, processes):
+        lines.append(f"would be refused on this machine as it is now: {refused}")
+    return "\n".join(lines)
+
+
+def _seconds(experiment: Experiment, point: Point) -> tuple[float, float]:
+    """Seconds for a unit of `Experiment.cost`, and of compiling: samples are timed thrice, the first time they compile.
+
+    Of small ones several, which share calls as those of a run do.
+    """
+    small = experiment.probe(point)
+    cost = experiment.cost(small)
+    number = max(1, min(MOST_PROBES, experiment.samples, int(PROBE_SECONDS / cost)))
+    probe = experiment.unit(small, 0, number)
+    times = [time.perf_counter()]
+    for _ in range(3):
+        compute(probe)
+        times.append(time.perf_counter())
+    first, *again = (later - earlier for earlier, later in pairwise(times))
+    return min(again) / (number * cost), max(first - min(again), 0.0)

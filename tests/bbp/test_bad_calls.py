@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 import bbp
-from bbp.experiments import carry_out
+from bbp.experiments import program
 from bbp.experiments.options import COMPARE, DESCENT, PHASE, SWEEP
 from theory.checks import ParameterError
 from theory.model.network import Network
@@ -52,10 +52,10 @@ def test_every_option_takes_a_value_or_refuses_it_in_a_line(name, monkeypatch, t
     """And none is taken that cannot be meant: what is accepted of each kind stands here."""
 
     def obtain(experiment, settings):
-        carry_out.planned(experiment, settings)
+        program.planned(experiment, settings)
         raise Accepted
 
-    monkeypatch.setattr(carry_out, "obtain", obtain)
+    monkeypatch.setattr(program, "obtain", obtain)
     function, options, good = CALLS[name]
     own = [key for key, of in inspect.signature(function).parameters.items() if of.kind is not of.VAR_KEYWORD]
     hidden = ("out", "save", "width", "task", "merge", "dry_run", "cache", "scheduler")

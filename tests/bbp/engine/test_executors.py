@@ -20,10 +20,12 @@ from bbp.console.messages import RunError
 from bbp.console.options import checked
 from bbp.engine import executors
 from bbp.engine.units import Unit, compute
-from bbp.experiments import carry_out, sweep
+from bbp.experiments import program as programs
+from bbp.experiments import sweep
 from bbp.experiments.options import SWEEP
 from bbp.files import dataset, variables
 from bbp.sweep import PROGRAM as SWEEPS
+from sims import machine
 from tests.bbp.engine.pool_units import KIND, Unreadable
 from theory.checks import ParameterError
 
@@ -231,27 +233,27 @@ def test_a_sweep_in_two_processes_has_the_same_bits(bbp, tmp_path, same):
 @pytest.fixture
 def chosen(monkeypatch):
     """A function: processes of a sweep with these options on a machine of eight cores."""
-    monkeypatch.setattr(carry_out, "allotted", lambda: 8)
+    monkeypatch.setattr(machine, "allotted", lambda: 8)
 
     def choose(wanted=None, **given):
         settings = checked(SWEEP, given)
-        return carry_out.planned(SWEEPS.experiment(given), settings | {"processes": wanted}).parallel
+        return programs.planned(SWEEPS.experiment(given), settings | {"processes": wanted}).parallel
 
     return choose
 
 
 def test_as_many_processes_as_pay(chosen, monkeypatch):
     large = {"samples": 1000, "n": "200", "alpha_grid": "1,2"}
-    monkeypatch.setattr(carry_out, "free_bytes", lambda: 10**12)
+    monkeypatch.setattr(machine, "free_bytes", lambda: 10**12)
     assert chosen(**large) == 8
     assert chosen(**large | {"samples": 2}) == 1  # over before they have started
     assert chosen(wanted=3, **large | {"samples": 2}) == 3
     assert chosen(**large | {"n": "4000"}) == 1  # a matrix keeps all cores busy
     assert chosen(**large | {"solver": "krylov"}) == 1
     assert chosen(**large | {"samples": 5, "n": "2000", "alpha_grid": "1"}) == 5  # no more than samples
-    monkeypatch.setattr(carry_out, "free_bytes", lambda: 3.5 * carry_out.PROCESS_BYTES)
+    monkeypatch.setattr(machine, "free_bytes", lambda: 3.5 * programs.PROCESS_BYTES)
     assert chosen(**large) == 3  # each has an interpreter and its modules in memory
-    monkeypatch.setattr(carry_out, "gpus", lambda: ["0"])
+    monkeypatch.setattr(executors, "gpus", lambda: ["0"])
     assert chosen(**large) == 1
     with pytest.raises(ParameterError, match="--workers gives each its own"):
         chosen(wanted=2, **large)
@@ -307,7 +309,7 @@ def test_what_runs_no_units_or_forks_is_refused():
     fork, spawn = map(multiprocessing.get_context, ("fork", "spawn"))
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=fork) as pool:
         with pytest.raises(ParameterError, match="executor must not fork"):
-            carry_out.obtain(
+            programs.obtain(
                 SWEEPS.experiment({"alpha": [1.0], "n": [20], "samples": 1}),
                 checked(SWEEP, {}) | {"executor": pool},
             )

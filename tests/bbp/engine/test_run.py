@@ -37,7 +37,7 @@ def out(tmp_path):
 def processes():
     """Processes forked from one that has imported the program and computed nothing yet: quick to start, real to kill."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["bbp.sweep", "bbp.experiments.carry_out", "bbp.experiments.sweep"])
+    context.set_forkserver_preload(["bbp.sweep", "bbp.engine.run", "bbp.experiments.sweep"])
     return context
 
 
