@@ -106,14 +106,13 @@ def _limit(value: Any) -> str | float:
 
 def _fits(sources: Sequence[Any], model: int | None, given: dict[str, Any]) -> list[xr.Dataset]:
     """The fits of each model of files or results, joined where there are several."""
-    from bbp.analysis import join, scaling
+    from bbp.analysis import scaling
     from bbp.files import dataset, product
 
     if given["alpha"] is not None:
         given = {**given, "alpha": options.numbers("alpha", given["alpha"])}
-    disk.require_once(sources)
-    opened = [one if hasattr(one, "data_vars") else dataset.open(one) for one in sources]
-    whole = opened[0] if len(opened) == 1 else join.join(opened)
+    opened = dataset.open_all(sources)
+    whole = opened[0] if len(opened) == 1 else product.join(opened)
     parts = product.split(whole)
     if model is not None:
         if not 0 <= model < len(parts):

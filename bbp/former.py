@@ -27,6 +27,7 @@ MOVED = {
     "bbp.export": "exports.export",
     "bbp.files.dataset": "files.look",
     "bbp.files.disk": "files.atomic files.outputs",
+    "bbp.files.product": "analysis.join",
     "bbp.files.variables": "files.provenance",
     "bbp.gallery": "gallery.entries",
     "bbp.gallery.descent": "gallery.descent_theory gallery.lifetime",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from bbp.console import program
 from bbp.console.program import callable_as
 from bbp.experiments.options import data_file
 from bbp.files import disk
+from theory.checks import ParameterError, shown
 
 EXAMPLE = """  bbp join results/seed0.h5 results/seed1.h5 --out results/both.h5
   bbp join results/n*.h5 --out results/sizes.h5"""
@@ -48,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def join(parts: Iterable[Any], *, out: str | Path | None = None) -> Any:
-    """One result of several sweeps, or of several descents: see `bbp.analysis.join.join`.
+    """One result of several sweeps, or of several descents.
 
     Parameters
     ----------
@@ -60,18 +61,22 @@ def join(parts: Iterable[Any], *, out: str | Path | None = None) -> Any:
     Returns
     -------
     xarray.Dataset
-        Over the union of models, N, alpha and samples.
+        Over the union of models, N, alpha and samples: see `bbp.files.product.join`.
 
     Raises
     ------
     theory.checks.ParameterError
-        For nothing to join, and for what would mix silently.
+        For nothing to join, for a file given twice, and for what would mix silently.
+
+    >>> join(["data/finite_size/far.h5", "data/finite_size/far1600.h5"]).n.values.tolist()
+    [200, 400, 800, 1600]
     """
-    from bbp.analysis.join import join as joined
-    from bbp.files import dataset
+    from bbp.files import dataset, product
 
     place = None if out is None else data_file("out", out)
-    found = joined(parts)
+    if isinstance(parts, str | bytes | Mapping) or not isinstance(parts, Iterable):
+        raise ParameterError(f"parts must be a list of files or results, got {shown(parts)}")
+    found = product.join(dataset.open_all(parts))
     if place is not None:
         disk.prepare_directory(place.parent)
         dataset.write(place, found)

@@ -13,9 +13,9 @@ import xarray as xr
 from spiked_edge import edge_statistics
 
 import theory
+from bbp import join
 from bbp.analysis import scaling
 from bbp.analysis.comparison import compare, table
-from bbp.analysis.join import join
 from bbp.experiments import models
 from bbp.files.product import split
 from bbp.files.variables import DONE

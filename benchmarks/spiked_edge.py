@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh_tridiagonal
 
 import theory
+from bbp import join
 from bbp.analysis.estimates import Estimate, bootstrap
-from bbp.analysis.join import join
 from bbp.analysis.spectrum import quenched_sample
 from bbp.experiments import models
 from bbp.files.product import split

@@ -20,14 +20,13 @@ from bbp.analysis.summary import (
     estimates,
     has_theory_n,
     observables,
-    own_names,
     theory_threads,
     told_of,
     verdict_table,
 )
 from bbp.experiments import models
 from bbp.files import dataset, variables
-from bbp.files.variables import DONE, described
+from bbp.files.variables import DONE, described, own_names
 from theory import finite
 from theory.checks import ParameterError
 from theory.finite.law import UNKNOWN, doubts, has_bulk

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bbp.analysis.estimates import bootstrap, columns, decimals, fraction
 from bbp.experiments import models
-from bbp.files.variables import DONE, FAILED, described
+from bbp.files.variables import DONE, FAILED, described, own_names
 from theory import finite
 from theory.checks import ParameterError
 from theory.finite.law import Law, has_bulk
@@ -88,11 +88,6 @@ def require_names(columns: Iterable[str]) -> None:
             raise ParameterError(
                 f"column {name!r} of a sweep must have a name of its own: an average is called so"
             )
-
-
-def own_names(found: xr.Dataset) -> list[str]:
-    """The observables of one's own that a sweep, its averages or its comparison hold, by name."""
-    return [str(name) for name, values in found.data_vars.items() if "observable" in values.attrs]
 
 
 def of_samples(model: Network, found: PointResult) -> xr.Dataset:

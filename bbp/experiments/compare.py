@@ -19,14 +19,13 @@ import xarray as xr
 
 from bbp.analysis import comparison
 from bbp.analysis.comparison import THEORY_N
-from bbp.analysis.join import join
 from bbp.console.options import checked, decisive
 from bbp.engine.run import UNIT_SECONDS, Experiment, Results
 from bbp.engine.units import Columns, Field, Kind, Point
 from bbp.experiments import models
 from bbp.experiments.options import COMPARE
 from bbp.experiments.samples import law_seconds
-from bbp.files import dataset, disk, product
+from bbp.files import dataset, product
 from bbp.files.dataset import SWEEP
 from bbp.files.variables import FILL
 from sims.machine import allotted
@@ -148,8 +147,7 @@ class CompareExperiment(Experiment):
 
 def build(settings: Mapping[str, Any], given: Mapping[str, Any], files: Sequence[str]) -> CompareExperiment:
     """A `CompareExperiment` of the samples in these files, from checked options; FileError, ParameterError."""
-    disk.require_once(files)
-    sweeps = product.split(join([dataset.open(path, SWEEP) for path in files]))
+    sweeps = product.split(product.join(dataset.open_all(files, SWEEP)))
     for sweep in sweeps:
         comparison.require_samples(sweep)
     return CompareExperiment(tuple(sweeps), decisive(COMPARE, settings), tuple(map(str, files)))

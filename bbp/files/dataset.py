@@ -16,7 +16,7 @@ from __future__ import annotations
 import builtins
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -118,6 +118,13 @@ def open(path: str | Path, kind: str | None = None, *, locking: Locking = None) 
             found = _read(file, form)
         _require(form, found)
         return described(found)
+
+
+def open_all(sources: Iterable[Any], kind: str | None = None) -> list[xr.Dataset]:
+    """Results as they are, and files opened; ParameterError for a file named twice."""
+    sources = list(sources)
+    disk.require_once(sources)
+    return [one if isinstance(one, xr.Dataset) else open(one, kind) for one in sources]
 
 
 def kind_of(path: str | Path, *, locking: Locking = None) -> str:

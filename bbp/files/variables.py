@@ -250,6 +250,11 @@ def _part_of(found: xr.Dataset, name: str) -> str:
     return ""
 
 
+def own_names(found: xr.Dataset) -> list[str]:
+    """The observables of one's own that a sweep, its averages or its comparison hold, by name."""
+    return [str(name) for name, values in found.data_vars.items() if "observable" in values.attrs]
+
+
 def words_of(name: str) -> str:
     """What a variable is; of NAME_error, NAME_low, widths_NAME, ... what NAME is, and which part; "" of one unknown."""
     if name in WORDS:

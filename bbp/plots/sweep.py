@@ -19,8 +19,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike, NDArray
 
-from bbp.analysis.summary import has_theory_n, mean_and_error, observables, own_names, theory_curves
+from bbp.analysis.summary import has_theory_n, mean_and_error, observables, theory_curves
 from bbp.experiments import models
+from bbp.files.variables import own_names
 from bbp.plots import layout, style
 
 log = logging.getLogger("bbp")

@@ -11,11 +11,10 @@ import pytest
 import xarray as xr
 
 import theory.finite
-from bbp import sweep
+from bbp import join, sweep
 from bbp.analysis import comparison as comparison_mod
 from bbp.analysis.comparison import COLUMNS, THEORY_N, compare, table
 from bbp.analysis.estimates import bootstrap
-from bbp.analysis.join import join
 from bbp.analysis.summary import observables
 from bbp.compare import main
 from bbp.engine.units import Parts

@@ -9,9 +9,8 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 
-from bbp import plot
+from bbp import join, plot
 from bbp.analysis import recovery
-from bbp.analysis.join import join
 from bbp.analysis.recovery import table
 from bbp.descent import PROGRAM
 from bbp.engine.run import Run

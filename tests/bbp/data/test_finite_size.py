@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from bbp import join
 from bbp.analysis.finite_size import phi_crossing
-from bbp.analysis.join import join
 from bbp.analysis.summary import observables
 from bbp.experiments import models
 from bbp.files.variables import NOT_RUN

@@ -14,9 +14,9 @@ from matplotlib.patches import StepPatch
 import bbp
 from bbp.analysis.comparison import compare
 from bbp.analysis.spectrum import Pool, Spectrum
-from bbp.analysis.summary import own_names
 from bbp.console.messages import FileError
 from bbp.files import dataset
+from bbp.files.variables import own_names
 from bbp.plots import layout, style
 from bbp.plots import phase as phase_plots
 from bbp.plots import spectrum as spectrum_plots
