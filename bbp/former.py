@@ -6,6 +6,7 @@ MOVED = {
     "bbp.__main__": "console.commands",
     "bbp.analysis.comparison": "analysis.comparison_table",
     "bbp.analysis.estimates": "analysis.bootstrap exports.digits",
+    "bbp.analysis.phase": "experiments.phase_file",
     "bbp.analysis.scaling": "analysis.scaling_table",
     "bbp.analysis.spectrum": "analysis.edge_statistics analysis.given",
     "bbp.analysis.summary": "analysis.finite_theory analysis.theory_curves",

@@ -16,7 +16,7 @@ from bbp import plot
 from bbp.__main__ import COMMANDS
 from bbp.analysis import comparison
 from bbp.console.program import Parser
-from bbp.experiments import descent, phase_file, sweep
+from bbp.experiments import descent, phase, sweep
 from bbp.files import dataset, variables
 from bbp.gallery import ENTRIES, base
 
@@ -130,7 +130,7 @@ def layouts() -> str:
     told = {
         "Sweep": (dataset.SWEEP, sweep),
         "Descents": (dataset.DESCENT, descent),
-        "Phase diagram": (dataset.PHASE, phase_file),
+        "Phase diagram": (dataset.PHASE, phase),
         "Figure": (base.FORMAT, base),
     }
     parts = []

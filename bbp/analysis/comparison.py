@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bbp.analysis.estimates import ENDS, Estimate, columns, decimals, with_interval
+from bbp.analysis.estimates import ENDS, Estimate, columns, decimals, lines, with_interval
 from bbp.analysis.finite_size import Crossing, alpha_zero_sampled, phi_crossing
 from bbp.analysis.summary import (
     estimates,
@@ -204,12 +204,12 @@ def table(comparison: xr.Dataset, columns: int | None = None) -> str:
 
     columns   of a line; where not given as many as the terminal has
     """
-    columns = max(columns or shutil.get_terminal_size((COLUMNS, 24)).columns, NARROWEST)
+    room = max(columns or shutil.get_terminal_size((COLUMNS, 24)).columns, NARROWEST)
     at_n, model = has_theory_n(comparison), models.of(comparison)
     theory = "theory at this N and at N = infinity" if at_n else "theory at N = infinity"
     draws = dataset.config(comparison).get("draws")
     most = f" (of {draws} draws: ± {0.5 / math.sqrt(draws):.2f} at most)" if draws else ""
-    lines = [
+    told = [
         f"{models.words(model)}: {models.threshold_words(comparison.alpha_bbp, comparison.kind)}, N = infinity",
         f"lowest eigenvalue, q2 of the p p* lowest eigenvectors: samples, {theory};",
         "phi: share of runs in which these hold the largest q2, with its 95 % interval"
@@ -217,25 +217,25 @@ def table(comparison: xr.Dataset, columns: int | None = None) -> str:
         "1.234(5) is 1.234 ± 0.005",
     ]
     if "theory_n_verdict" in comparison:
-        lines.append("theory for these rows stands below, with its verdict")
+        told.append("theory for these rows stands below, with its verdict")
     elif not model.is_committee:
-        lines.append(ONLY)
+        told.append(ONLY)
     elif at_n and (said := doubts(model, comparison.alpha.values, comparison.n.values)):
-        lines.append(f"{UNKNOWN}: {said}")
+        told.append(f"{UNKNOWN}: {said}")
     shown = [name for name in WIDTHS if at_n or name not in AT_N] + own_names(comparison)
     head = {name: {"q2_N": "theory_N"}.get(name, name) for name in shown}
     for i, n in enumerate(comparison.n.values):
         there = np.flatnonzero(comparison.samples.values[i])
-        rows = [head, *(_row(comparison.isel(n=i, alpha=int(j)), at_n) for j in there)]
-        lines += ["", f"N = {n}"]
-        for names in _blocks(shown, columns):
-            lines += [" ".join(f"{row[name]:>{_wide(name)}}" for name in names) for row in rows]
+        rows = [_row(comparison.isel(n=i, alpha=int(j)), at_n) for j in there]
+        told += ["", f"N = {n}"]
+        for names in _blocks(shown, room):
+            heads = [(head[name], f">{_wide(name)}") for name in names]
+            told += lines(heads, ([row[name] for name in names] for row in rows), gap=" ")
     if "theory_n_verdict" in comparison:
-        lines += verdict_table(comparison)
-    lines += [*_crossing_lines(comparison), *_zero_lines(comparison)]
+        told += verdict_table(comparison)
+    told += [*_crossing_lines(comparison), *_zero_lines(comparison)]
     return "\n".join(
-        line if len(line) <= columns else textwrap.fill(line, columns, subsequent_indent="    ")
-        for line in lines
+        line if len(line) <= room else textwrap.fill(line, room, subsequent_indent="    ") for line in told
     )
 
 

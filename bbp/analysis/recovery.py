@@ -14,7 +14,7 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy.special import erf
 
-from bbp.analysis.estimates import Estimate, bootstrap, columns, fraction, matched, with_interval
+from bbp.analysis.estimates import Estimate, bootstrap, columns, fraction, lines, matched, with_interval
 from bbp.analysis.finite_size import midpoint
 from bbp.experiments import models
 from bbp.files.variables import described
@@ -110,33 +110,29 @@ def _position(found: xr.Dataset, name: str, value: int | str) -> int:
 
 def table(found: xr.Dataset, threshold: float = THRESHOLD) -> str:
     """Recovery against alpha for each N and start, and where it begins."""
-    lines = [
+    told = [
         f"{models.words(models.of(found))}: {models.threshold_words(found.alpha_bbp, found.kind)}",
         f"recovered: final overlap above {threshold:g}; elsewhere: ended below; moving: below, out of steps;",
         "means with bootstrap errors, shares with 95 % intervals",
     ]
     for n in found.n.values.tolist():
         for start in found.start.values.tolist():
-            lines += ["", *_rows(found, n, start, recovery(found, n, start, threshold))]
-    return "\n".join(lines)
+            told += ["", *_rows(found, n, start, recovery(found, n, start, threshold))]
+    return "\n".join(told)
 
 
 def _rows(found: xr.Dataset, n: int, start: str, seen: xr.Dataset) -> list[str]:
-    lines = [
-        f"N = {n}, start {start}",
-        f"{'alpha':>9}  {'m2 at start':>16}  {'m2 at end':>16}  {'recovered':>20}  {'elsewhere':>9}  {'moving':>6}",
-    ]
+    heads = [("alpha", "9.4g"), ("m2 at start", ">16"), ("m2 at end", ">16"), ("recovered", ">20")]
+    heads += [("elsewhere", "9.2f"), ("moving", "6.2f")]
+    rows = []
     for i, alpha in enumerate(seen.alpha.values):
         at = {name: float(values) for name, values in seen.isel(alpha=i).data_vars.items()}
+        means = [f"{at[name]:7.4f} ± {at[f'{name}_error']:6.4f}" for name in ("initial", "final")]
         share = with_interval(at["success"], at["success_low"], at["success_high"])
-        lines.append(
-            f"{alpha:9.4g}  {at['initial']:7.4f} ± {at['initial_error']:6.4f}  {at['final']:7.4f} ± {at['final_error']:6.4f}"
-            f"  {share:>20}  {at['elsewhere']:9.2f}  {at['moving']:6.2f}"
-        )
-    lines += _half(found, seen)
+        rows.append([alpha, *means, share, at["elsewhere"], at["moving"]])
     onset = f"{float(seen.onset):.4g}" if np.isfinite(seen.onset) else "-"
-    lines.append(f"the final m2 stays above that of random students from alpha = {onset} on")
-    return lines
+    last = f"the final m2 stays above that of random students from alpha = {onset} on"
+    return [f"N = {n}, start {start}", *lines(heads, rows), *_half(found, seen), last]
 
 
 def _half(found: xr.Dataset, seen: xr.Dataset) -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from bbp.analysis.estimates import bootstrap, columns, decimals, fraction
+from bbp.analysis.estimates import bootstrap, columns, decimals, fraction, lines
 from bbp.experiments import models
 from bbp.files.variables import DONE, FAILED, described, own_names
 from theory import finite
@@ -164,18 +164,19 @@ def table(sweep: xr.Dataset) -> str:
     digits |= {f"theory_{name}": digits["lowest"] for name in ("edge", "outlier")}
     digits["theory_overlap"] = digits["overlap"]
     named = {"lowest": "lowest eigenvalue", "overlap": "q2" if group == 1 else f"q2, mean of {group}"}
-    heads = [f"{named.get(name, name):>18}" for name in measured]
-    heads[2:2] = [f"{name:>9}" for name in ("edge(inf)", "out(inf)", "q2(inf)")]
-    lines = [f"{models.words(model)}: {models.threshold_words(sweep.alpha_bbp, sweep.kind)}"]
+    heads = [("alpha", "9.6g"), ("samples", "8d"), *((named.get(name, name), ">18") for name in measured)]
+    heads[4:4] = [(f"{name}(inf)", ">9") for name in ("edge", "out", "q2")]
+    told = [f"{models.words(model)}: {models.threshold_words(sweep.alpha_bbp, sweep.kind)}"]
     for n in seen.n.values:
-        lines += ["", f"N = {n}", "  ".join(["    alpha", " samples", *heads])]
+        rows = []
         for alpha in seen.alpha.values:
             row = {str(name): values.item() for name, values in seen.sel(n=n, alpha=alpha).data_vars.items()}
-            cells = [f"{_number(row[name], digits[name], row[f'{name}_error']):>18}" for name in measured]
+            cells = [_number(row[name], digits[name], row[f"{name}_error"]) for name in measured]
             theory = ("theory_edge", "theory_outlier", "theory_overlap")
-            cells[2:2] = [f"{_number(row[name], digits[name]):>9}" for name in theory]
-            lines.append("  ".join([f"{alpha:9.6g}", f"{row['samples']:8d}", *cells]))
-    return "\n".join([*lines, *(verdict_table(sweep) if "theory_n_verdict" in sweep else [])])
+            cells[2:2] = [_number(row[name], digits[name]) for name in theory]
+            rows.append([alpha, row["samples"], *cells])
+        told += ["", f"N = {n}", *lines(heads, rows)]
+    return "\n".join([*told, *(verdict_table(sweep) if "theory_n_verdict" in sweep else [])])
 
 
 def _places(errors: Array) -> int:
@@ -192,18 +193,18 @@ def _number(value: float, places: int, error: float = np.nan) -> str:
 
 def verdict_table(found: xr.Dataset) -> list[str]:
     """Lines of a table, of a sweep or comparison on rows of one's own: theory for these rows beside its verdict."""
-    lines = ["", f"inputs {found.attrs['inputs']}: {found.attrs['inputs_source']}"]
+    heads = [("alpha", "9.6g"), ("verdict", ">10"), ("lowest", ">16"), ("q2", ">14"), ("", "")]
+    told = ["", f"inputs {found.attrs['inputs']}: {found.attrs['inputs_source']}"]
     for n in found.n.values:
-        lines += ["", f"N = {n}, theory for these rows"]
-        lines.append(f"{'alpha':>9}  {'verdict':>10}  {'lowest':>16}  {'q2':>14}  ")
+        rows = []
         for alpha in found.alpha.values:
             at, cells = found.sel(n=n, alpha=alpha), []
             for name in ("theory_n_lowest", "theory_n_overlap"):
                 value, error = float(at[name]), float(at[f"{name}_error"])
                 cells.append(_number(value, _places(np.array([error])), error))
-            verdict, why = at.theory_n_verdict.item(), at.theory_n_why.item()
-            lines.append(f"{alpha:9.6g}  {verdict:>10}  {cells[0]:>16}  {cells[1]:>14}  {why}")
-    return lines
+            rows.append([alpha, at.theory_n_verdict.item(), *cells, at.theory_n_why.item()])
+        told += ["", f"N = {n}, theory for these rows", *lines(heads, rows)]
+    return told
 
 
 def finite_theory(model: Network, n: Sequence[int], alpha: Array, seed: int = 0) -> dict[str, NDArray[Any]]:

@@ -1,6 +1,33 @@
-"""A phase diagram as an experiment: maps over widths p and normalisations a, of which a point is a row.
+"""A phase diagram as an experiment: alpha_BBP, its kind and what belongs to it over widths p and normalisations a. Its Dataset:
 
-What the engine calls a sample is here one a of a row, or one (alpha, a), alpha outermost.
+    p, a                           coordinates; p is a float, inf for infinite width
+    alpha_bbp, jump                (p, a): the transition, and the jump of the squared overlap (0 if continuous)
+    kind                           (p, a) "continuous", "discontinuous"; networks without a threshold: "none", "no edge",
+                                   "unresolved"; "" where it was not computed, or failed
+    reason                         (p, a) why it failed, or empty
+    alpha_0_overlap,               (p, a): the two estimates of alpha_0; NaN where an estimate has no root, alpha_BBP where the
+    alpha_0_continuation           transition is continuous
+    p_c                            (a): the smallest width whose transition is discontinuous, missing if beyond 2^40
+    a_c, alpha_c                   (p): where the kind changes, and alpha_BBP there; a_c = 0 and alpha_c = its limit for p = inf
+    n, finite_a                    coordinates of the finite-N thresholds, if any were asked for
+    alpha_bbp_n, alpha_bbp_n_error (n, p, finite_a), NaN for p = inf, and where it failed
+    alpha_bbp_n_reason             (n, p, finite_a) why it failed, or empty
+    bbp_time, bbp_time_error       (p, alpha, at_a), alpha a coordinate, if asked for: when gradient flow loses (or gains) the
+                                   outlier at N = infinity, NaN where it does not
+    bbp_time_kind, bbp_time_reason (p, alpha, at_a) "lost", "born", "none", "no edge", "unresolved"; why it failed, or empty
+    minima_complexity (_error),    (minima_alpha, at_a), minima_alpha a coordinate, if asked for: the most numerous minima of
+    _overlap, _loss, _force,       p = 1, as `theory.minima.Minima` has them; _reach: the largest overlap with the teacher at
+    _instability, _kind, _reach,   which there are minima, NaN where that is not found; _kind "marginal", "stable", "unresolved"
+    _reason
+    alpha_minima, _error, _jump,   (at_a): from which alpha on the most numerous minima orthogonal to the teacher are unstable
+    _kind, _reason                 towards it, as `theory.minima.threshold` has it
+    width, at_a                    coordinates of the lines: alpha_BBP against p at a few a
+    widths_alpha_bbp, ...          (width, at_a): what the lines up to alpha_0 are over (p, a)
+    attributes                     p_star, versions (JSON), commit, finished, config (JSON)
+
+In the file (`bbp.files.dataset`) widths_alpha_bbp is /widths/alpha_bbp and config is /config.
+
+A point is a row of one of its maps, and what the engine calls a sample is one a of a row, or one (alpha, a), alpha outermost.
 """
 
 from __future__ import annotations
@@ -15,12 +42,12 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bbp.analysis import phase as analysis
 from bbp.console.options import checked, decisive
 from bbp.engine.run import Experiment, Results
 from bbp.engine.units import TEXT, Columns, Field, Kind, Point
 from bbp.experiments import models
 from bbp.experiments.options import PHASE
-from bbp.experiments.phase_file import MINIMA, table
 from bbp.files import dataset
 from bbp.files.variables import described
 from theory import finite
@@ -37,6 +64,8 @@ from theory.model.network import network
 from theory.path import bbp_time
 
 Array = NDArray[np.float64]
+# Of minima, as `theory.minima.Minima` and `reach` have them: variables minima_NAME.
+MINIMA = "complexity", "overlap", "loss", "force", "instability", "complexity_error", "reach", "kind"
 NETWORK_BLOCK, NETWORK_COST = 4, 1000.0  # of other models than the committee: a threshold takes up to seconds
 TIME_SAMPLES = 2**13  # of the largest flow behind a BBP time
 
@@ -255,7 +284,7 @@ class PhaseExperiment(Experiment):
         return self._length(point[0])
 
     def assemble(self, results: Results) -> xr.Dataset:
-        """The phase diagram (bbp.experiments.phase_file)."""
+        """The phase diagram."""
         settings, coordinates = self.settings, dict[str, Any]()
         found: dict[str, tuple[Any, NDArray[Any]]] = {}
         for name in self._maps():
@@ -276,7 +305,7 @@ class PhaseExperiment(Experiment):
 
     def table(self, found: xr.Dataset) -> str:
         """A few rows for each p."""
-        return table(found)
+        return analysis.table(found)
 
     def describe(self, point: Point) -> str:
         """What the row is of."""

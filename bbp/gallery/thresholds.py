@@ -11,8 +11,8 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bbp.analysis.phase import discontinuous
 from bbp.experiments.phase import thresholds, tricritical
-from bbp.experiments.phase_file import discontinuous
 from bbp.gallery.base import Array, Arrays, Data, Effort, Entry, points_look
 from bbp.plots import layout, style
 from bbp.plots import phase as phase_plots

@@ -17,8 +17,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
 from numpy.typing import ArrayLike, NDArray
 
+from bbp.analysis.phase import discontinuous, widths
 from bbp.experiments import models
-from bbp.experiments.phase_file import discontinuous, widths
 from bbp.files import dataset
 from bbp.plots import layout, style
 from bbp.plots import sweep as sweep_plots

@@ -9,8 +9,8 @@ import pytest
 import xarray
 
 from bbp import phase, plot
+from bbp.analysis.phase import discontinuous, widths
 from bbp.experiments import phase as experiment
-from bbp.experiments.phase_file import discontinuous, widths
 from bbp.exports.tables import tables
 from bbp.files import dataset
 from theory import Threshold, finite, minima

@@ -10,10 +10,10 @@ from PIL import Image
 from bbp import phase, plot
 from bbp.analysis import spectrum
 from bbp.analysis.comparison import compare
+from bbp.analysis.phase import widths
 from bbp.analysis.summary import FINE, theory_curves
 from bbp.console.messages import FileError
 from bbp.experiments import models
-from bbp.experiments.phase_file import widths
 from bbp.files import dataset
 from bbp.plots import phase as phase_plots
 from bbp.plots import spectrum as spectrum_plots
