@@ -20,7 +20,7 @@ from bbp.console.messages import FileError
 from bbp.console.options import integer, nearest, number, widths
 from bbp.console.program import callable_as
 from bbp.experiments import models, own
-from bbp.experiments.options import MODEL
+from bbp.experiments.models import MODEL
 from bbp.files import dataset as files
 from bbp.files import disk, product
 from bbp.gallery import ENTRIES, base

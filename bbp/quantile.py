@@ -18,7 +18,8 @@ from bbp.analysis.estimates import Estimate, fraction
 from bbp.analysis.summary import of_samples
 from bbp.console import program
 from bbp.console.options import integer, number, seed, widths
-from bbp.experiments.options import MODEL, MOST_DRAWS, MOST_SAMPLES
+from bbp.experiments.models import MODEL
+from bbp.experiments.options import MOST_DRAWS, MOST_SAMPLES
 from sims.machine import ROOM, available_bytes
 from sims.sampling import sample_point
 from theory.checks import ParameterError

@@ -1,6 +1,7 @@
-"""A model as plain data, in options, records, parts and files; the only place that turns one into the other.
+"""A model as options and as plain data, in records, parts and files; the only place that turns one into the other.
 
-Records hold only what differs from the quadratic committee, so that those of before there were other models are the same.
+Its parts are the options of `MODEL`, each with its reader and its default. Records hold only what differs from the quadratic
+committee, so that those of before there were other models are the same.
 """
 
 from __future__ import annotations
@@ -9,42 +10,190 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bbp.console.messages import FileError, log
-from bbp.console.options import real
+from bbp.console.options import Option, Read, real
 from bbp.experiments import own
 from bbp.files import disk
 from theory import spectrum, threshold
 from theory.checks import NotConverged, ParameterError, named, shown
 from theory.model.activations import ACTIVATIONS
 from theory.model.covariance import Covariance, covariance
-from theory.model.losses import LOSSES, Loss
+from theory.model.losses import LOSSES
 from theory.model.network import Network
 
 if TYPE_CHECKING:  # half a second, which --help need not wait for
     import xarray as xr
 
-DEFAULTS: dict[str, Any] = {
-    "activation": "quadratic",
-    "teacher_activation": None,
-    "loss": "normalised",
-    "noise": 0.0,
-    "covariance": None,
-    "inputs": None,
-    "overlap": 0.0,
-    "readout": None,
-    "bias": None,
-    "target": None,
-}
 ALONG = "edge", "outlier", "overlap", "teacher_share", "student_share"  # of theory beside samples
 STUDENT_NUMBERS = "readout", "bias"  # of a Network a tuple, here text
 _LARGEST_FILE = 2**22
 _APART = 0.04  # mean distance between eigenvalues drawn and those of theory, of which users are told
 _MOST_LEVELS = 1000  # eigenvalues with shares: attributes of a file end at 64 KiB
 _SPARE = 0.01  # that shares may miss 1 by, for want of digits
+
+
+def activation(name: str, value: Any) -> str:
+    """The name of an activation, which holds the object where it is one of one's own."""
+    return _known(name, value, ACTIVATIONS)
+
+
+def loss(name: str, value: Any) -> str:
+    """The name of a loss, likewise."""
+    return _known(name, value, LOSSES)
+
+
+def _known(name: str, value: Any, table: Mapping[str, Any]) -> str:
+    if type(value) is str and value in table:
+        return value
+    return own.read(name, value) or named(name, value, table)
+
+
+def target(name: str, value: Any) -> str:
+    """The name of a target of one's own, which holds the object: no table has any."""
+    found = own.read(name, value)
+    if found is None:
+        raise ParameterError(f"{name} must be FILE.py:NAME or package.module:NAME, got {shown(value)}")
+    return found
+
+
+def variance(name: str, value: Any) -> float:
+    """A variance: 0 or more."""
+    found = real(name, value)
+    if not 0 <= found < math.inf:
+        raise ParameterError(f"{name} must be 0 or more and finite, got {shown(value)}")
+    return found
+
+
+def overlap(name: str, value: Any) -> float:
+    """A number from -1 to 1."""
+    found = real(name, value)
+    if not -1 <= found <= 1:
+        raise ParameterError(f"{name} must be a number from -1 to 1, got {shown(value)}")
+    return found
+
+
+def student_numbers(name: str, value: Any) -> str:
+    """A number for each student, as text with commas between them.
+
+    >>> student_numbers("readout", "1, -0.5")
+    '1.0,-0.5'
+    """
+    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [value]
+    try:
+        numbers = [math.nan if isinstance(part, bool) else float(part) for part in parts]
+    except (TypeError, ValueError):
+        numbers = []
+    if not numbers or not all(map(math.isfinite, numbers)):
+        raise ParameterError(f"{name} must be a number for each student such as 1,-0.5, got {shown(value)}")
+    return _listed(numbers)
+
+
+def _listed(numbers: Iterable[float]) -> str:
+    return ",".join(map(repr, numbers))
+
+
+def rows(name: str, value: Any) -> str:
+    """The name of inputs of one's own, which holds them: of a file, an array or an Inputs."""
+    found = own.read(name, value)
+    assert found is not None
+    return found
+
+
+def inputs(name: str, value: Any) -> str:
+    """The covariance of the inputs as text: levels, power, mp, a path after `file:`, whose numbers become levels, or the name
+    of a function of one's own."""
+    if isinstance(value, list):
+        value = Covariance.of(value)
+    if isinstance(value, str) and value.startswith("file:"):
+        value = _levels(name, value.removeprefix("file:"))
+    elif not isinstance(value, str) or (
+        value.rpartition(":")[2].isidentifier() and value.partition(":")[0] not in ("levels", "power", "mp")
+    ):
+        value = own.read(name, value) or value
+    if isinstance(value, own.Text):
+        return value
+    law = covariance(value)
+    if len(law.parameters) > 2 * _MOST_LEVELS:
+        raise ParameterError(
+            f"{name} must have at most {_MOST_LEVELS} different eigenvalues, or be a function of N, got"
+            f" {len(law.parameters) // 2}"
+        )
+    shares = [float(part.partition("@")[2]) for part in str(value).split(",") if "@" in part]
+    if isinstance(value, str) and law.kind == "levels" and shares and abs(math.fsum(shares) - 1) > _SPARE:
+        raise ParameterError(f"{name} must have shares that sum to 1, got {math.fsum(shares):g}")
+    return law.spec
+
+
+def _levels(name: str, path: str) -> str:
+    try:
+        held = disk.read_bytes(Path(path).expanduser(), _LARGEST_FILE).decode("utf-8-sig")
+        lines = (line.partition("#")[0] for line in held.splitlines())
+        values = np.array([float(word) for line in lines for word in line.replace(",", " ").split()])
+    except FileError as error:
+        raise FileError(f"{name}: {error}") from None
+    except RuntimeError:  # ~ of nobody
+        raise FileError(f"{name}: no home directory for {shown(path)}") from None
+    except (ValueError, UnicodeDecodeError):
+        raise ParameterError(f"{name} must name a file of numbers, got {shown(path)}") from None
+    if not values.size or not np.all(np.isfinite(values)) or np.any(values < 0) or not values.sum() > 0:
+        raise ParameterError(
+            f"{name} must name a file of eigenvalues of at least 0, not all 0, got {shown(path)}"
+        )
+    levels, counts = np.unique(values / values.mean(), return_counts=True)
+    return "levels:" + ",".join(
+        f"{level!r}@{count / values.size!r}"
+        for level, count in zip(levels.tolist(), counts.tolist(), strict=True)
+    )
+
+
+OWN = "one's own: FILE.py:NAME or package.module:NAME"
+MODEL = (
+    Option(
+        "activation", "quadratic", activation,
+        f"of the student: {', '.join(ACTIVATIONS)}; {OWN} (an Activation, or a function of one number)", metavar="NAME",
+    ),
+    Option("teacher_activation", None, activation, "of the teacher, likewise (that of the student)", metavar="NAME"),
+    Option(
+        "loss", "normalised", loss, f"{', '.join(LOSSES)}; {OWN} (a Loss, or a function of y, yhat and a)",
+        metavar="NAME",
+    ),
+    Option(
+        "noise", 0.0, variance, "variance of the noise added to every u_l, before the activation", metavar="DELTA"
+    ),
+    Option(
+        "covariance", None, inputs,
+        "of the inputs, scaled to mean 1: levels:0.4@0.667,2.2@0.333 (eigenvalue@share) | power:1.2 (eigenvalue ~ rank^-1.2"
+        " over ranks from 1 to 100; power:1.2@1000: to 1000) | mp:0.5 | file:PATH of eigenvalues | one's own: FILE.py:NAME or"
+        " package.module:NAME (eigenvalues, a Covariance, or a function of N that gives N eigenvalues)",
+        metavar="SPEC",
+    ),
+    Option(
+        "inputs", None, rows,
+        "rows of one's own in the place of Gaussian ones: a matrix (samples, N) in FILE.npy, .npz, .csv, .txt or"
+        " FILE.h5:/DATASET; columns are centred, but with raw:FILE; theory comes with a verdict on the rows",
+        metavar="FILE",
+    ),
+    Option("overlap", 0.0, overlap, "m of each student row with a teacher row, from -1 to 1", metavar="M"),
+    Option(
+        "readout", None, student_numbers,
+        "weights c of the students' outputs, one for each, written --readout=1,-0.5 (1/p)", metavar="C,C",
+    ),
+    Option(
+        "bias", None, student_numbers,
+        "added to the students' preactivations, one for each, written --bias=-0.5,0.5 (0)", metavar="B,B",
+    ),
+    Option(
+        "target", None, target,
+        f"the teacher's output as a function of all its preactivations, {OWN} (a Target, or a function of p_star numbers)",
+        metavar="NAME",
+    ),
+)  # fmt: skip
+DEFAULTS: dict[str, Any] = {option.name: option.default for option in MODEL}
+READERS: dict[str, Read] = {option.name: option.read for option in MODEL}
 
 
 def make(p: int | float, p_star: int, a: float, more: Mapping[str, Any]) -> Network:
@@ -144,8 +293,8 @@ def has_a(record: Mapping[str, Any]) -> bool:
     (True, False)
     """
     name = record.get("loss") or DEFAULTS["loss"]
-    if source := record.get("loss_source"):
-        return bool(getattr(own.found("loss", name, str(source)), "has_a", True))
+    if isinstance(name, own.Text) or "loss_source" in record:
+        return bool(getattr(own.found("loss", name, str(record.get("loss_source", ""))), "has_a", True))
     return name not in LOSSES or LOSSES[name].has_a
 
 
@@ -208,107 +357,6 @@ def centre(model: Network) -> float:
     return alpha if math.isfinite(alpha) else float(max(model.p_star, 1))
 
 
-def activation(name: str, value: Any) -> str:
-    """The name of an activation, which holds the object where it is one of one's own."""
-    return _known(name, value, ACTIVATIONS)
-
-
-def loss(name: str, value: Any) -> str:
-    """The name of a loss, likewise."""
-    return _known(name, value, LOSSES)
-
-
-def _known(name: str, value: Any, table: Mapping[str, Any]) -> str:
-    if type(value) is str and value in table:
-        return value
-    return own.read(name, value) or named(name, value, table)
-
-
-def target(name: str, value: Any) -> str:
-    """The name of a target of one's own, which holds the object: no table has any."""
-    found = own.read(name, value)
-    if found is None:
-        raise ParameterError(f"{name} must be FILE.py:NAME or package.module:NAME, got {shown(value)}")
-    return found
-
-
-def rule(name: str) -> Loss:
-    """The loss of that name, as `loss` reads it."""
-    return cast(Loss, name.entry) if isinstance(name, own.Text) else LOSSES[name]
-
-
-def variance(name: str, value: Any) -> float:
-    """A variance: 0 or more."""
-    found = real(name, value)
-    if not 0 <= found < math.inf:
-        raise ParameterError(f"{name} must be 0 or more and finite, got {shown(value)}")
-    return found
-
-
-def overlap(name: str, value: Any) -> float:
-    """A number from -1 to 1."""
-    found = real(name, value)
-    if not -1 <= found <= 1:
-        raise ParameterError(f"{name} must be a number from -1 to 1, got {shown(value)}")
-    return found
-
-
-def student_numbers(name: str, value: Any) -> str:
-    """A number for each student, as text with commas between them.
-
-    >>> student_numbers("readout", "1, -0.5")
-    '1.0,-0.5'
-    """
-    parts = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else [value]
-    try:
-        numbers = [math.nan if isinstance(part, bool) else float(part) for part in parts]
-    except (TypeError, ValueError):
-        numbers = []
-    if not numbers or not all(map(math.isfinite, numbers)):
-        raise ParameterError(f"{name} must be a number for each student such as 1,-0.5, got {shown(value)}")
-    return _listed(numbers)
-
-
-def _listed(numbers: Iterable[float]) -> str:
-    return ",".join(map(repr, numbers))
-
-
-def rows(name: str, value: Any) -> str:
-    """The name of inputs of one's own, which holds them: of a file, an array or an Inputs."""
-    found = own.read(name, value)
-    assert found is not None
-    return found
-
-
-def inputs(name: str, value: Any) -> str:
-    """The covariance of the inputs as text: levels, power, mp, a path after `file:`, whose numbers become levels, or the name
-    of a function of one's own."""
-    if isinstance(value, list):
-        value = Covariance.of(value)
-    if isinstance(value, str) and value.startswith("file:"):
-        value = _levels(name, value.removeprefix("file:"))
-    elif not isinstance(value, str) or (
-        value.rpartition(":")[2].isidentifier() and value.partition(":")[0] not in ("levels", "power", "mp")
-    ):
-        value = own.read(name, value) or value
-    if isinstance(value, own.Text):
-        return value
-    law = covariance(value)
-    if len(law.parameters) > 2 * _MOST_LEVELS:
-        raise ParameterError(
-            f"{name} must have at most {_MOST_LEVELS} different eigenvalues, or be a function of N, got"
-            f" {len(law.parameters) // 2}"
-        )
-    shares = [float(part.partition("@")[2]) for part in str(value).split(",") if "@" in part]
-    if isinstance(value, str) and law.kind == "levels" and shares and abs(math.fsum(shares) - 1) > _SPARE:
-        raise ParameterError(f"{name} must have shares that sum to 1, got {math.fsum(shares):g}")
-    return law.spec
-
-
-# Of parts of one's own that are no activations.
-READERS = {"loss": loss, "target": target, "covariance": inputs, "inputs": rows}
-
-
 def with_size(settings: Mapping[str, Any], given: Mapping[str, Any], model: Any = None) -> dict[str, Any]:
     """Checked settings with N of the inputs of one's own, in them or the model's, where it was not given."""
     held = settings["inputs"].entry if settings["inputs"] is not None else getattr(model, "inputs", None)
@@ -336,28 +384,6 @@ def check_inputs(model: Network, sizes: Iterable[int]) -> None:
                 " mean of 1; less at larger N",
                 short(law.spec), n, apart,
             )  # fmt: skip
-
-
-def _levels(name: str, path: str) -> str:
-    try:
-        held = disk.read_bytes(Path(path).expanduser(), _LARGEST_FILE).decode("utf-8-sig")
-        lines = (line.partition("#")[0] for line in held.splitlines())
-        values = np.array([float(word) for line in lines for word in line.replace(",", " ").split()])
-    except FileError as error:
-        raise FileError(f"{name}: {error}") from None
-    except RuntimeError:  # ~ of nobody
-        raise FileError(f"{name}: no home directory for {shown(path)}") from None
-    except (ValueError, UnicodeDecodeError):
-        raise ParameterError(f"{name} must name a file of numbers, got {shown(path)}") from None
-    if not values.size or not np.all(np.isfinite(values)) or np.any(values < 0) or not values.sum() > 0:
-        raise ParameterError(
-            f"{name} must name a file of eigenvalues of at least 0, not all 0, got {shown(path)}"
-        )
-    levels, counts = np.unique(values / values.mean(), return_counts=True)
-    return "levels:" + ",".join(
-        f"{level!r}@{count / values.size!r}"
-        for level, count in zip(levels.tolist(), counts.tolist(), strict=True)
-    )
 
 
 def short(value: Any) -> str:

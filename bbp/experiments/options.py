@@ -31,8 +31,6 @@ from bbp.console.options import (
 from bbp.experiments import models, own
 from bbp.files import variables
 from theory.checks import ParameterError, normalisation, shown
-from theory.model.activations import ACTIVATIONS
-from theory.model.losses import LOSSES
 
 AUTO = "auto"
 # The modules of sims/solvers by name, none of them imported: --help does not wait for JAX.
@@ -248,48 +246,6 @@ def execution(out: str | Option, *more: Option) -> tuple[Option, ...]:
     return tuple(replace(row, decides=False) for row in rows)
 
 
-OWN = "one's own: FILE.py:NAME or package.module:NAME"
-MODEL = (
-    Option(
-        "activation", "quadratic", models.activation,
-        f"of the student: {', '.join(ACTIVATIONS)}; {OWN} (an Activation, or a function of one number)", metavar="NAME",
-    ),
-    Option("teacher_activation", None, models.activation, "of the teacher, likewise (that of the student)", metavar="NAME"),
-    Option(
-        "loss", "normalised", models.loss, f"{', '.join(LOSSES)}; {OWN} (a Loss, or a function of y, yhat and a)",
-        metavar="NAME",
-    ),
-    Option(
-        "noise", 0.0, models.variance, "variance of the noise added to every u_l, before the activation", metavar="DELTA"
-    ),
-    Option(
-        "covariance", None, models.inputs,
-        "of the inputs, scaled to mean 1: levels:0.4@0.667,2.2@0.333 (eigenvalue@share) | power:1.2 (eigenvalue ~ rank^-1.2"
-        " over ranks from 1 to 100; power:1.2@1000: to 1000) | mp:0.5 | file:PATH of eigenvalues | one's own: FILE.py:NAME or"
-        " package.module:NAME (eigenvalues, a Covariance, or a function of N that gives N eigenvalues)",
-        metavar="SPEC",
-    ),
-    Option(
-        "inputs", None, models.rows,
-        "rows of one's own in the place of Gaussian ones: a matrix (samples, N) in FILE.npy, .npz, .csv, .txt or"
-        " FILE.h5:/DATASET; columns are centred, but with raw:FILE; theory comes with a verdict on the rows",
-        metavar="FILE",
-    ),
-    Option("overlap", 0.0, models.overlap, "m of each student row with a teacher row, from -1 to 1", metavar="M"),
-    Option(
-        "readout", None, models.student_numbers,
-        "weights c of the students' outputs, one for each, written --readout=1,-0.5 (1/p)", metavar="C,C",
-    ),
-    Option(
-        "bias", None, models.student_numbers,
-        "added to the students' preactivations, one for each, written --bias=-0.5,0.5 (0)", metavar="B,B",
-    ),
-    Option(
-        "target", None, models.target,
-        f"the teacher's output as a function of all its preactivations, {OWN} (a Target, or a function of p_star numbers)",
-        metavar="NAME",
-    ),
-)  # fmt: skip
 BATCH = Option("batch", None, integer(1, MOST_SAMPLES), "samples held together (chosen by memory)")
 SAMPLES = integer(1, MOST_SAMPLES)
 SWEEP = (
@@ -302,7 +258,7 @@ SWEEP = (
     Option("p_star", 1, lambda name, value: list(integers(name, value)), "teacher widths"),
     Option("a", 1.0, grid(), "normalisations of the loss, such as 0.5,1"),
     Option("a_grid", None, grid(), "the same, as a grid", metavar="GRID", alias="a"),
-    *MODEL,
+    *models.MODEL,
     Option("n", 400, counts(), "input dimensions N, such as 200,400"),
     Option("samples", 16, SAMPLES, "samples a point; at most so many with --target-error"),
     Option("seed", 0, seed, "of the sweep; a sample depends on seed, n, alpha, dtype and its number, nothing else"),
@@ -323,8 +279,8 @@ SWEEP = (
     ),
     Option(
         "observable", None, observables,
-        f"numbers kept of each sample, or of each of its eigenpairs, beside the overlaps: {OWN}, functions of some of values,"
-        " vectors, teacher, student (docs/tutorials/own_network.md), with commas between them",
+        f"numbers kept of each sample, or of each of its eigenpairs, beside the overlaps: {models.OWN}, functions of some of"
+        " values, vectors, teacher, student (docs/tutorials/own_network.md), with commas between them",
         metavar="NAME",
     ),
     *execution("results/sweep.h5", BATCH),
@@ -337,7 +293,7 @@ DESCENT = (
     Option("p", 2, one_width, "student width"),
     Option("p_star", 1, integer(), "teacher width"),
     Option("a", 1.0, number, "normalisation of the loss"),
-    *MODEL,
+    *models.MODEL,
     Option("n", 100, counts(), "input dimensions N, such as 100,200"),
     Option("samples", 16, SAMPLES, "samples a point"),
     Option("seed", 0, seed, "seed of all draws"),
@@ -346,7 +302,7 @@ DESCENT = (
         "where descents start: random (the drawn student, at --overlap), hessian (the lowest eigenvectors there), spectral"
         " (the optimal spectral method; for y = mean u^2 without noise or covariance), overlap:M (rows at the overlap M with"
         " the teacher's, else as drawn); auto: the first three, as far as they hold for the model; "
-        f"{OWN} (students (p, N) or (samples, p, N), or a function of some of teacher, student, data, y, sample)",
+        f"{models.OWN} (students (p, N) or (samples, p, N), or a function of some of teacher, student, data, y, sample)",
     ),
     Option(
         "dynamics", "flow", choice(*DYNAMICS),
@@ -382,7 +338,7 @@ PHASE = (
     Option("p", "1,2,4,inf", any_widths, "student widths, a comma list; inf allowed", metavar="LIST"),
     Option("p_star", 1, integer(), "teacher width"),
     Option("a_grid", "0.01:3:60:log", normalisations, f"normalisations: {GRAMMAR}", metavar="GRID"),
-    *MODEL,
+    *models.MODEL,
     Option("at_a", "0.5,1", normalisations, "normalisations of the cuts against p", metavar="GRID"),
     Option(
         "widths", "1,2,3,4,5,6,8,10,12,16,20,24,32,48,64,inf", any_widths, "student widths of the cuts",
@@ -419,7 +375,7 @@ COMPARE = (
         Option("width", "double", choice("single", "double"), "columns of print"),
         *(
             Option(
-                name, None, models.READERS.get(name, models.activation),
+                name, None, models.READERS[name],
                 f"where the {name.replace('_', ' ')} of one's own lies, for finer curves of the figure, if not where FILE.h5"
                 " says", metavar="FILE" if name == "inputs" else "FILE.py:NAME",
             )

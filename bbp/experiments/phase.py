@@ -368,14 +368,15 @@ def build(settings: Mapping[str, Any], given: Mapping[str, Any]) -> PhaseExperim
         raise ParameterError(
             "inputs must be left out: phase diagrams are those of Gaussian rows (bbp sweep samples these)"
         )
-    plain = [name for name, value in models.DEFAULTS.items() if settings[name] == value]
-    left_out = {*plain, *(name for name in ("time", "minima") if not settings[name])}
+    special = models.special(settings)
+    left_out = {name for name in models.DEFAULTS if name not in special}
+    left_out |= {name for name in ("time", "minima") if not settings[name]}
     settings = {name: value for name, value in settings.items() if name not in left_out}
     settings |= {"n": settings["n"] or []} | models.sources(settings)
     if "minima" in settings:
         _check_minima(settings)
-    if special := [name for name in models.DEFAULTS if name in settings]:
-        _check_networks(settings, special)
+    if special:
+        _check_networks(settings, list(special))
     return PhaseExperiment(settings)
 
 
@@ -384,7 +385,7 @@ def _smaller(settings: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if {settings["activation"], settings["teacher_activation"]} - {"quadratic", None}:
         found = {"p": "1,2,inf", "widths": "1,2,3,4,inf", "a_grid": "1.5:15:5:log", "at_a": "2,10"}
-    if not models.rule(settings["loss"]).has_a:
+    if not models.has_a(settings):
         found |= {"a_grid": "1", "at_a": "1"}
     if settings["overlap"]:
         found |= {"p": "1,2", "widths": "1,2,3,4"}  # p = inf has no overlap
