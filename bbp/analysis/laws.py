@@ -79,14 +79,6 @@ class Fit:
         return self.limit.value + self.coefficient.value * shape
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """Which law holds, "" where that is not decided, and why: all laws in the running, each with what was fitted."""
-
-    law: str
-    reason: str
-
-
 def fit_law(
     law: str,
     n: ArrayLike,
@@ -155,8 +147,9 @@ def fit_law(
     )
 
 
-def verdict(fits: Sequence[Fit]) -> Verdict:
-    """Which of the laws holds: one only where every other that it is not a case of is rejected.
+def verdict(fits: Sequence[Fit]) -> tuple[str, str]:
+    """Which of the laws holds, "" where that is not decided, and why: one only where every other that it is not a case of is
+    rejected.
 
     All must have been fitted to the same values, with the same limit. N^-x, which has every power among its cases, is no rival
     of one that is not rejected itself. Nothing is said unless every law leaves `SPARE` degrees of freedom.
@@ -164,20 +157,20 @@ def verdict(fits: Sequence[Fit]) -> Verdict:
     fewest = min(fit.degrees for fit in fits)
     if fewest < SPARE:
         sizes = fits[0].degrees + _numbers(fits[0])
-        return Verdict("", f"{sizes} sizes, {sizes + SPARE - fewest} are needed")
+        return "", f"{sizes} sizes, {sizes + SPARE - fewest} are needed"
     left = [fit for fit in fits if not fit.rejected]
     if any(fit.law in POWER for fit in left):
         left = [fit for fit in left if fit.law != FREE]
     if not left:
-        return Verdict("", "every law is rejected")
+        return "", "every law is rejected"
     if len(left) > 1:
         names = " and ".join([", ".join(fit.law for fit in left[:-1]), left[-1].law])
-        return Verdict("", f"{names} are not rejected")
+        return "", f"{names} are not rejected"
     (only,) = left
     end = only.exponent
     if only.law == FREE and not math.isfinite(end.high - end.low):
-        return Verdict("", "N^-x alone is not rejected, and x has no interval")
-    return Verdict(only.law, "every other law is rejected")
+        return "", "N^-x alone is not rejected, and x has no interval"
+    return only.law, "every other law is rejected"
 
 
 def _numbers(fit: Fit) -> int:

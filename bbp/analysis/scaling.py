@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bbp.analysis.estimates import ENDS, FEWEST, NOTHING, columns, decimals, fraction, matched
 from bbp.analysis.finite_size import rise
-from bbp.analysis.laws import FREE, REJECTED, SHAPES, Verdict, fit_law, verdict
+from bbp.analysis.laws import FREE, REJECTED, SHAPES, fit_law, verdict
 from bbp.analysis.recovery import recovery
 from bbp.analysis.summary import mean_and_error, observables
 from bbp.experiments import models
@@ -117,6 +117,7 @@ def fit(
             "nothing has two sizes N with an error to fit (sizes of several files: give all of them, or bbp.join); a size "
             f"counts with {FEWEST} samples or more, a threshold within the grid of alpha"
         )
+    found = _over_rows([_fitted(row, given) for row in rows])
     config: dict[str, Any] = {
         "of": None if of is None else list(of),
         "alpha": None if alpha is None else list(map(float, alpha)),
@@ -125,7 +126,7 @@ def fit(
     own: dict[str, Any] = {k: v for k, v in source.attrs.items() if k in ("p_star", "alpha_bbp", "kind")}
     own |= models.record(models.of(source)) if "p" in source.attrs else {}
     own |= {"format": FORMAT, "config": json.dumps(config), "finished": 1}
-    return described(_fitted(rows, given).assign_attrs(variables.provenance() | own))
+    return described(found.assign_attrs(variables.provenance() | own))
 
 
 def _limit(limit: str | float) -> float | None:
@@ -253,46 +254,37 @@ def _of_phase(
         yield Series("threshold", math.nan, words, limit, n, value, error, samples, freedom)
 
 
-def _fitted(rows: Sequence[Series], given: float | None) -> xr.Dataset:
-    """Every law through every series."""
-    laws, many = list(SHAPES), len(rows)
-    sizes = np.unique(np.concatenate([row.n for row in rows])).astype(np.int64)
-    numbers = {name: np.full((many, len(laws), 4), np.nan) for name in NUMBERS}
-    tests: dict[str, Any] = {name: np.full((many, len(laws)), np.nan) for name in ("chi2", "p_value")}
-    tests["degrees"] = np.zeros((many, len(laws)), dtype=np.int64)
-    data: dict[str, Any] = {name: np.full((many, len(sizes)), np.nan) for name in ("value", "error")}
-    data["samples"] = np.zeros((many, len(sizes)), dtype=np.int64)
-    taken = [row.limit if given is None else given for row in rows]
-    said: list[Verdict] = []
-    for i, (row, limit) in enumerate(zip(rows, taken, strict=True)):
-        at = i, np.searchsorted(sizes, row.n)
-        data["value"][at], data["error"][at], data["samples"][at] = row.values, row.errors, row.samples
-        fits = []
-        for k, law in enumerate(laws):
-            if len(row.n) < max(2, 1 + math.isnan(limit) + (law == FREE)):
-                continue
-            known = None if math.isnan(limit) else limit
-            one = fit_law(law, row.n, row.values, row.errors, limit=known, freedom=row.freedom)
-            fits.append(one)
-            for name in NUMBERS:
-                numbers[name][i, k] = getattr(one, name)
-            for name, number in (("chi2", one.chi2), ("p_value", one.probability), ("degrees", one.degrees)):
-                tests[name][i, k] = number
-        few = "1 size has" if len(row.n) == 1 else f"{len(row.n)} sizes have"
-        whole = len(fits) == len(laws)
-        said.append(verdict(fits) if whole else Verdict("", f"{few} an error, too few to fit every law"))
-    own: dict[str, Any] = {}
+def _fitted(row: Series, given: float | None) -> xr.Dataset:
+    """Every law through one series."""
+    limit, size = row.limit if given is None else given, len(row.n)
+    known = None if math.isnan(limit) else limit
+    fits = {
+        law: fit_law(law, row.n, row.values, row.errors, limit=known, freedom=row.freedom)
+        for law in SHAPES
+        if size >= max(2, 1 + (known is None) + (law == FREE))
+    }
+    few = "1 size has" if size == 1 else f"{size} sizes have"
+    law, why = "", f"{few} an error, too few to fit every law"
+    if len(fits) == len(SHAPES):
+        law, why = verdict(list(fits.values()))
+    every, own = [fits.get(law) for law in SHAPES], dict[str, Any]()
     for name in NUMBERS:
-        own |= columns(name, ["row", "law"], numbers[name])
-    own |= {name: (("row", "law"), values) for name, values in tests.items()}
-    own |= {name: (("row", "n"), values) for name, values in data.items()}
-    texts = {"quantity": [row.name for row in rows], "words": [row.words for row in rows]}
-    texts |= {"verdict": [one.law for one in said], "why": [one.reason for one in said]}
-    own |= {name: ("row", np.array(values, dtype=object)) for name, values in texts.items()}
-    own |= {"at_alpha": ("row", np.array([row.alpha for row in rows]))}
-    own |= {"theory_limit": ("row", np.array([row.limit for row in rows]))}
-    own |= {"taken_limit": ("row", np.array(taken))}
-    return xr.Dataset(own, {"row": np.arange(many), "n": sizes, "law": np.array(laws, dtype=object)})
+        own |= columns(name, ["law"], [getattr(one, name, NOTHING) for one in every])
+    for name, part in (("chi2", "chi2"), ("p_value", "probability")):
+        own[name] = "law", [getattr(one, part, math.nan) for one in every]
+    own["degrees"] = "law", [getattr(one, "degrees", 0) for one in every]
+    own |= {"value": ("n", row.values), "error": ("n", row.errors), "samples": ("n", row.samples)}
+    own |= {"quantity": row.name, "words": row.words, "verdict": law, "why": why}
+    own |= {"at_alpha": row.alpha, "theory_limit": row.limit, "taken_limit": limit}
+    return xr.Dataset(own, {"n": row.n.astype(np.int64), "law": np.array(list(SHAPES), dtype=object)})
+
+
+def _over_rows(each: Sequence[xr.Dataset]) -> xr.Dataset:
+    """The fits of several series, over the union of their sizes."""
+    found = xr.concat(each, "row", join="outer", fill_value={"value": np.nan, "error": np.nan, "samples": 0})
+    texts = {name: found[name].astype(object) for name in ("quantity", "words", "verdict", "why")}
+    axes = {"row": np.arange(len(each)), "n": found.n.values, "law": found.law.values}
+    return xr.Dataset({name: values.variable for name, values in found.assign(texts).data_vars.items()}, axes)
 
 
 HEAD = f"y(N) = limit + c f(N), [95 % intervals]; rejected: a chi-square as large has probability below {REJECTED:g}"

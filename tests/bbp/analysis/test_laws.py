@@ -46,7 +46,7 @@ def test_a_law_seen_clearly_is_the_verdict(law):
     values, errors = drawn(0.5 + 3 * SHAPES[law](N, 0.4), 400, rng, 0.02)
     fits = [fit_law(each, N, values, errors, limit=0.5, freedom=399) for each in SHAPES]
     said = verdict(fits)
-    assert (said.law, said.reason) == (law, "every other law is rejected")
+    assert (said[0], said[1]) == (law, "every other law is rejected")
     found = fits[list(SHAPES).index(law)]
     assert abs(found.coefficient.sigmas(3)) < 4
     np.testing.assert_allclose(found.at(N), values, atol=5 * errors.max())
@@ -60,7 +60,7 @@ def test_verdicts_are_seldom_wrong():
     said = []
     for _ in range(300):
         values, errors = drawn(2 * N ** (-2 / 3), 64, rng, 0.4)
-        said.append(verdict([fit_law(law, N, values, errors, limit=0.0, freedom=63) for law in SHAPES]).law)
+        said.append(verdict([fit_law(law, N, values, errors, limit=0.0, freedom=63) for law in SHAPES])[0])
     assert said.count("N^-2/3") > 100
     assert len([law for law in said if law not in ("", "N^-2/3")]) <= 9
 
@@ -68,13 +68,13 @@ def test_verdicts_are_seldom_wrong():
 def test_no_verdict_on_few_sizes_or_on_noise():
     values, errors = 2 * N ** (-2 / 3), 1e-4 * N ** (-2 / 3)
     few = [fit_law(law, N[:3], values[:3], errors[:3], limit=0.0) for law in SHAPES]
-    assert verdict(few).law == "" and verdict(few).reason == "3 sizes, 4 are needed"
+    assert verdict(few)[0] == "" and verdict(few)[1] == "3 sizes, 4 are needed"
     free = [fit_law(law, N[:4], values[:4], errors[:4]) for law in SHAPES]
-    assert verdict(free).reason == "4 sizes, 5 are needed"
+    assert verdict(free)[1] == "4 sizes, 5 are needed"
     noise = [fit_law(law, N, np.array([1.0, -1, 1, -1, 1]), 3 * np.ones(5), limit=0.0) for law in SHAPES]
-    assert verdict(noise).law == "" and "not rejected" in verdict(noise).reason
+    assert verdict(noise)[0] == "" and "not rejected" in verdict(noise)[1]
     wrong = [fit_law(law, N, np.array([1.0, -1, 1, -1, 1]), 0.01 * np.ones(5), limit=0.0) for law in SHAPES]
-    assert verdict(wrong).reason == "every law is rejected"
+    assert verdict(wrong)[1] == "every law is rejected"
 
 
 def test_as_many_numbers_as_sizes_have_no_error():
