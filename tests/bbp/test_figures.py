@@ -7,7 +7,8 @@ import pytest
 import xarray
 
 import theory.finite
-from bbp.experiments.phase import discontinuous, thresholds
+from bbp.analysis.phase import discontinuous
+from bbp.experiments.phase import thresholds
 from bbp.figures import main
 from bbp.files import dataset
 from bbp.gallery import ENTRIES, base, descent, eigenvalues, finite_size, inputs, minima, overlaps, recovery
