@@ -41,13 +41,14 @@ from bbp.engine.run import Experiment, Results, devices
 from bbp.engine.units import REASON, STATUS, Columns, Field, Kind, Point
 from bbp.experiments import models, own
 from bbp.experiments.options import AUTO, DESCENT, STARTS
+from bbp.experiments.samples import check_sizes
 from bbp.files import dataset
 from bbp.files.variables import described
 from sims.dynamics.flow import Rules
 from sims.dynamics.hessians import FRAMES
 from sims.dynamics.samples import bytes_needed, hessian_moments, sample_descents
 from sims.dynamics.starts import own_start, spectral_refusal
-from sims.instance import STREAM, samples_of
+from sims.instance import STREAM
 from sims.machine import require_fit
 from theory.checks import ParameterError, shown
 from theory.model import Network
@@ -287,13 +288,8 @@ def build(settings: Mapping[str, Any], given: Mapping[str, Any], model: Any = No
             "theory along a descent is that of inputs without covariance: leave out theory or covariance"
         )
     models.check_inputs(model, settings["n"])
+    check_sizes(model, settings["n"], settings["alpha_grid"])
     for n in settings["n"]:
-        for alpha in (settings["alpha_grid"][0], settings["alpha_grid"][-1]):
-            m = samples_of(alpha, n)
-            if model.inputs is not None:
-                model.inputs.require(m, n)
-        if model.p_star > n:
-            raise ParameterError(f"p_star must be at most n, got p_star = {model.p_star}, n = {n}")
         if settings["eigenpairs"] > model.p * (n - 1):
             most, pairs = model.p * (n - 1), settings["eigenpairs"]
             raise ParameterError(

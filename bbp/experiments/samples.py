@@ -17,7 +17,10 @@ from bbp.engine.units import REASON, STATUS, Columns, Field, Kind
 from bbp.experiments import models
 from sims import sampling
 from sims.given import predictions
+from sims.instance import samples_of
 from sims.signal import Observable
+from theory.checks import ParameterError
+from theory.model import Network
 
 OUTER = ("n", "alpha")  # the axes of the points; a unit of work has those that follow
 _PAIRS = ("sample", "eigenpair")
@@ -46,6 +49,17 @@ KRYLOV = 0.14e-6  # alpha N^2 p: all products of a search with the data (p N of 
 SEARCH = 0.2  # whatever a search takes
 LAW = 1.5e-6  # a label of a student's unit in a draw of the finite-N law
 LAW_DRAW = 0.5e-3  # whatever a draw takes, and for each student of several
+
+
+def check_sizes(model: Network, sizes: Sequence[int], alphas: Sequence[float]) -> None:
+    """ParameterError unless every point has a sample (M >= 1, and rows where they are one's own) and room for the teacher."""
+    for n in sizes:
+        for alpha in (alphas[0], alphas[-1]):
+            m = samples_of(alpha, n)
+            if model.inputs is not None:
+                model.inputs.require(m, n)
+        if model.p_star > n:
+            raise ParameterError(f"p_star must be at most n, got p_star = {model.p_star}, n = {n}")
 
 
 def own_column(name: str, observable: Any) -> Field:

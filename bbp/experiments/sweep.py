@@ -36,13 +36,23 @@ from bbp.engine.run import LARGEST_BLOCK, UNIT_SECONDS, Experiment, Results, dev
 from bbp.engine.units import Field, Kind, Point, Result
 from bbp.experiments import models
 from bbp.experiments.options import AUTO, SWEEP
-from bbp.experiments.samples import COLUMNS, KIND, LAWS, OUTER, ROWS, law_seconds, own_column, sample_seconds
+from bbp.experiments.samples import (
+    COLUMNS,
+    KIND,
+    LAWS,
+    OUTER,
+    ROWS,
+    check_sizes,
+    law_seconds,
+    own_column,
+    sample_seconds,
+)
 from bbp.files import dataset
 from bbp.files.product import combined, split
 from bbp.files.variables import DONE, described
 from sims import sampling
 from sims.given import verdict_of
-from sims.instance import STREAM, finite_p, samples_of
+from sims.instance import STREAM, finite_p
 from sims.machine import allotted
 from sims.sampling import preferred_solver
 from sims.signal import Observable, tried
@@ -383,18 +393,13 @@ def _eigenpairs(pairs: int | None, model: Network) -> int:
 
 
 def _check_sizes(config: SweepExperiment) -> None:
-    """Every point must have a sample (M >= 1), room for the teacher (p* <= N) and enough eigenvalues."""
+    """ParameterError unless every point has samples, room for the teacher and enough eigenvalues."""
     sizes = config.settings["n"]
     models.check_inputs(config.models[0], sizes)  # one covariance for all
     for model, alphas, pairs in zip(config.models, config.alphas, config.eigenpairs, strict=True):
         finite_p(model)
+        check_sizes(model, sizes, alphas)
         for n in sizes:
-            samples_of(alphas[0], n)
-            largest = samples_of(alphas[-1], n)
-            if model.inputs is not None:
-                model.inputs.require(largest, n)
-            if model.p_star > n:
-                raise ParameterError(f"p_star must be at most n, got p_star = {model.p_star}, n = {n}")
             if pairs > model.p * n:
                 raise ParameterError(
                     f"n = {n} has p n = {model.p * n} eigenpairs, and {shown(pairs)} are to be kept"
