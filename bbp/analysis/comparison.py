@@ -20,32 +20,21 @@ from bbp.analysis.summary import (
     estimates,
     has_theory_n,
     observables,
-    theory_threads,
-    told_of,
+    theory_at,
     verdict_table,
 )
 from bbp.experiments import models
 from bbp.files import dataset, variables
 from bbp.files.variables import DONE, described, own_names
-from theory import finite
 from theory.checks import ParameterError
-from theory.finite.law import UNKNOWN, doubts, has_bulk
+from theory.finite.law import UNKNOWN, doubts
 from theory.general.spectrum import alpha_zero
-from theory.model import Network
 
 Array = NDArray[np.float64]
 
 FORMAT = "bbp-compare"
-# Finite-N theory averaged over draws of labels, with their names in `told_of`.
-THEORY_N = {
-    "lowest": "lowest",
-    "lowest_error": "lowest_error",
-    "overlap": "overlap",
-    "overlap_error": "overlap_error",
-    "phi_group": "among",
-    "lowest_std": "lowest_std",
-    "overlap_std": "overlap_std",
-}
+# Finite-N theory averaged over draws of labels, of what `summary.theory_at` tells.
+THEORY_N = "lowest", "lowest_error", "overlap", "overlap_error", "phi_group", "lowest_std", "overlap_std"
 WINDOW = 1.25  # alpha_0 is read off samples with alpha_BBP < alpha < WINDOW alpha_BBP
 METHODS = ("overlap", "continuation")  # of theory's alpha_0
 ZERO = [f"alpha_zero_sampled_{part}" for part in ("value", "error", "low", "high")]
@@ -90,7 +79,7 @@ def compare(
     require_samples(sweep)
     model, grid = models.of(sweep), ("n", "alpha")
     if theory_n is None and draws:
-        rows = [theory_n_row(model, int(n), sweep.alpha.values, draws, seed) for n in sweep.n.values]
+        rows = [theory_at(model, int(n), sweep.alpha.values, draws, seed) for n in sweep.n.values]
         theory_n = {name: np.stack([row[name] for row in rows]) for name in THEORY_N}
     found = estimates(sweep, repeats=repeats, seed=seed)
     more: dict[str, Any] = {"samples": (grid, (sweep.status == DONE).sum("sample").transpose(*grid).values)}
@@ -116,21 +105,6 @@ def require_samples(sweep: xr.Dataset) -> None:
     """ParameterError where no sample is done."""
     if not bool((sweep.status == DONE).any()):
         raise ParameterError("the sweep holds no finished sample to compare")
-
-
-def theory_n_row(
-    model: Network, n: int, alpha: Array, draws: int, seed: int, threads: int | None = None
-) -> dict[str, Array]:
-    """Finite-N theory along alpha (alpha,) at one N, by name of THEORY_N; NaN where the law does not exist.
-
-    That is for networks, where there are more directions of the signal than levels, and with too few labels for an edge.
-    threads: as many as there are cores where not given.
-    """
-    if not model.is_committee or not has_bulk(model, n):
-        return {name: np.full(len(alpha), np.nan) for name in THEORY_N}
-    with theory_threads() as cores:
-        told = told_of(finite.law(model, alpha, n, draws=draws, seed=seed, threads=threads or cores))
-    return {name: told[there] for name, there in THEORY_N.items()}
 
 
 def _crossings(sweep: xr.Dataset, rng: np.random.Generator, repeats: int) -> dict[str, Any]:

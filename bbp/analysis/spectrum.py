@@ -66,11 +66,10 @@ class Pool:
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Theory at one alpha: density rho (lambda,) at lam (lambda,), the atom at 0, left edge and outlier; and samples.
+    """Theory at one alpha: density rho (lambda,) at lam (lambda,), the atom at 0, left edge and outliers; and samples.
 
     edge      of value NaN where the weights are unbounded below
-    outlier   the lowest, None where there is none; its overlap is that with the teacher
-    others    the rest of the outliers, students' own among them
+    outliers  lowest first, students' own among them; their overlaps are those with the teacher
     verdict   of inputs of one's own: the law of the rows by which there is a density, or neither
     """
 
@@ -80,15 +79,9 @@ class Spectrum:
     rho: Array
     atom: float
     edge: Edge
-    outlier: Outlier | None
+    outliers: tuple[Outlier, ...] = ()
     pool: Pool | None = None
-    others: tuple[Outlier, ...] = ()
     verdict: str = ""
-
-    @property
-    def outliers(self) -> tuple[Outlier, ...]:
-        """All outliers, lowest first."""
-        return self.others if self.outlier is None else (self.outlier, *self.others)
 
     @property
     def start(self) -> float:
@@ -109,8 +102,7 @@ def of_model(model: Network, alpha: float, pool: Pool | None = None) -> Spectrum
     edge = Edge(found.edge, found.kind)
     columns = found.outliers, found.overlaps * found.teacher_share, found.degeneracy
     marks = [Outlier(float(v), float(q), multiplicity=many) for v, q, many in zip(*columns, strict=True)]
-    first, others = (marks[0], tuple(marks[1:])) if marks else (None, ())
-    return Spectrum(model, alpha, curve.lam, curve.rho, curve.atom, edge, first, pool, others)
+    return Spectrum(model, alpha, curve.lam, curve.rho, curve.atom, edge, tuple(marks), pool)
 
 
 def of_sweep(sweep: xr.Dataset, alpha: float) -> Spectrum:
@@ -149,7 +141,7 @@ def _of_rows(model: Network, alpha: float, pool: Pool | None) -> Spectrum:
     if pool is None or pool.eigenvalues.shape[1] < pool.size:
         pool = Pool(seen, n, size)
     varied = min(round(alpha * n), len(whole.s))  # directions in which the rows vary
-    return Spectrum(model, alpha, lam, rho, 1 - varied / n, Edge(np.nan, "sharp"), None, pool, verdict=law)
+    return Spectrum(model, alpha, lam, rho, 1 - varied / n, Edge(np.nan, "sharp"), (), pool, law)
 
 
 def quenched_sample(model: Network, n: int, alpha: float, seed: int, sample: int) -> Prediction:

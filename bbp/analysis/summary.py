@@ -16,7 +16,7 @@ from bbp.experiments import models
 from bbp.files.variables import DONE, FAILED, described, own_names
 from theory import finite
 from theory.checks import ParameterError
-from theory.finite.law import Law, has_bulk
+from theory.finite.law import has_bulk
 from theory.general.spectrum import route
 from theory.model import Network
 
@@ -208,28 +208,31 @@ def verdict_table(found: xr.Dataset) -> list[str]:
 
 
 def finite_theory(model: Network, n: Sequence[int], alpha: Array, seed: int = 0) -> dict[str, NDArray[Any]]:
-    """Fields of theory_n by name, each (n, alpha): those of `told_of`; NaN where it would take too long.
+    """Variables theory_n_NAME of a sweep: those of THEORY_N, each (n, alpha), NaN where they would take too long.
 
     And `draws` (n,), how many they are means over: as many as LABELS allow, MOST_DRAWS at the most; 0 for sizes for which not
     even FEWEST_DRAWS are possible, which are left out.
     """
-    found: dict[str, NDArray[Any]] = {name: np.full((len(n), len(alpha)), np.nan) for name in THEORY_N}
-    found["draws"] = np.zeros(len(n), np.int64)
-    for i, size in enumerate(n):
-        draws = draws_of(model, n, alpha, size)
-        if not draws or not has_bulk(model, size):
-            continue
-        with theory_threads() as threads:
-            told = told_of(finite.law(model, alpha, size, draws=draws, seed=seed, threads=threads))
-        found["draws"][i] = draws
-        for name in THEORY_N:
-            found[name][i] = told[name]
-    return found
+    draws = [draws_of(model, n, alpha, size) if has_bulk(model, size) else 0 for size in n]
+    rows = [theory_at(model, size, alpha, many, seed) for size, many in zip(n, draws, strict=True)]
+    found: dict[str, NDArray[Any]] = {name: np.stack([row[name] for row in rows]) for name in THEORY_N}
+    return found | {"draws": np.array(draws, np.int64)}
 
 
-def told_of(law: Law) -> dict[str, Array]:
-    """Means along alpha; of eigenvalue and overlap also standard errors NAME_error and the scatter of a draw NAME_std."""
-    told = {name: law.mean(name)[0] for name in ("informative", "among")}
+def theory_at(
+    model: Network, n: int, alpha: Array, draws: int, seed: int, threads: int | None = None
+) -> dict[str, Array]:
+    """Means of finite-N theory along alpha (alpha,) at one N: informative, phi_group; lowest and overlap with their standard
+    errors NAME_error and the scatter of a draw NAME_std.
+
+    NaN without draws, and where the law does not exist: for networks, and with too few labels for an edge.
+    threads: as many as there are cores where not given.
+    """
+    if not draws or not model.is_committee or not has_bulk(model, n):
+        return dict.fromkeys((*THEORY_N, "phi_group"), np.full(len(alpha), np.nan))
+    with theory_threads() as cores:
+        law = finite.law(model, alpha, n, draws=draws, seed=seed, threads=threads or cores)
+    told = {"informative": law.mean("informative")[0], "phi_group": law.mean("among")[0]}
     for name in ("lowest", "overlap"):
         told[name], told[f"{name}_error"] = law.mean(name)
         told[f"{name}_std"] = law.std(name)

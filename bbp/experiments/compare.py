@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from bbp.analysis import comparison
+from bbp.analysis import comparison, summary
 from bbp.analysis.comparison import THEORY_N
 from bbp.console.options import checked, decisive
 from bbp.engine.run import UNIT_SECONDS, Experiment, Results
@@ -35,7 +35,7 @@ def compute(given: Mapping[str, Any], samples: Sequence[int], *, threads: int = 
     """The draws at some alphas of a row: every field of `bbp.analysis.comparison.THEORY_N`."""
     alpha = np.array([given["alpha"][sample] for sample in samples])
     model, n = models.build(given), given["n"]
-    return comparison.theory_n_row(model, n, alpha, given["draws"], given["seed"], threads)
+    return summary.theory_at(model, n, alpha, given["draws"], given["seed"], threads)
 
 
 KIND = Kind(compute, tuple(Field(name, ("sample",)) for name in THEORY_N))

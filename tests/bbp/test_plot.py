@@ -305,7 +305,7 @@ def test_model_is_for_sweeps(phase_h5):
 
 def test_spectrum_of_a_model(tmp_path):
     found = spectrum.of_model(MODEL, 2.5)
-    assert found.lam[0] == found.edge.value and found.outlier.value < found.edge.value
+    assert found.lam[0] == found.edge.value and found.outliers[0].value < found.edge.value
     assert abs(np.trapezoid(found.rho, found.lam) - spectrum.MASS) < 0.01
     out = tmp_path / "spectrum.svg"
     assert plot.main(["--spectrum", "2.5", "--p", "2", "--a", "0.3", "--out", str(out)]) == 0
@@ -316,7 +316,7 @@ def test_spectrum_of_a_network(tmp_path, capsys):
     """Edge and outliers are those of theory; without an edge the bulk begins with its density; no density, no picture."""
     model = Network(a=2.0, activation="tanh", covariance="power:1")
     found, theory = spectrum.of_model(model, 6.0), general.spectrum(model, 6.0)
-    assert (found.edge.value, found.outlier.value) == (theory.edge, theory.outliers[0])
+    assert (found.edge.value, found.outliers[0].value) == (theory.edge, theory.outliers[0])
     assert len(found.outliers) == len(theory.outliers)
     assert 0.9 < np.trapezoid(found.rho, found.lam) < 1
     out = tmp_path / "spectrum.svg"
