@@ -15,12 +15,12 @@ import numpy as np
 
 from sims.krylov.solver import Settings
 from sims.one_draw import sample_grid
-from theory.model import Committee
+from theory.model import Network
 
 
 def main() -> None:
     options = arguments()
-    model = Committee(p=2, a=0.3)
+    model = Network(p=2, a=0.3)
     grid = [(model, float(alpha)) for alpha in np.linspace(options.low, options.high, options.points)]
     single = timed(grid[-1:], options, None)
     print(f"one point, alpha = {options.high}: {single:.2f} s", flush=True)

@@ -21,7 +21,7 @@ from sims.instance import draw
 from sims.krylov import Plan, Settings
 from sims.krylov.solver import search
 from sims.operator import HessianOperator, hessian_operator
-from theory.model import Committee
+from theory.model import Network
 
 
 def searched(
@@ -69,7 +69,7 @@ def main() -> None:
     above: list[NDArray] = []
     for alpha in options.high - options.step * np.arange(options.points):
         operator = hessian_operator(
-            draw(Committee(2, a=0.3), options.n, alpha, seed=1, data=False, shared=True)
+            draw(Network(2, a=0.3), options.n, alpha, seed=1, data=False, shared=True)
         )
         products, found = searched(operator, None, options)
         line = f"{alpha:5.3f} {products:8d}"

@@ -18,13 +18,13 @@ import numpy as np
 
 from sims.instance import draw
 from sims.operator import hessian_operator
-from theory.model import Committee
+from theory.model import Network
 
 
 def main() -> None:
     options = arguments()
     for dtype in ("float64", "float32"):
-        instance = draw(Committee(p=options.p, a=0.3), options.n, options.alpha, seed=1, dtype=dtype)
+        instance = draw(Network(p=options.p, a=0.3), options.n, options.alpha, seed=1, dtype=dtype)
         x = np.array(instance.data[: instance.m])
         operator = hessian_operator(instance)
         del instance

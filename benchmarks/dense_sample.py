@@ -28,7 +28,7 @@ from scipy.linalg import eigh
 from sims import hessian, sampling, tridiagonal
 from sims.instance import Instance, draw_on_host
 from sims.signal import signal_vectors
-from theory.model import Committee
+from theory.model import Network
 
 CASES = "100:1:1.0,100:2:1.0,200:1:1.0,200:2:1.0,400:1:1.0,400:2:1.0,1000:1:1.0,1000:2:1.0,1000:2:2.0"
 ENVIRONMENT = ("OPENBLAS_NUM_THREADS", "OPENBLAS_THREAD_TIMEOUT")
@@ -50,7 +50,7 @@ def least(actions: dict[str, Callable[[], object]], repeat: int) -> dict[str, np
 
 
 def measure(n: int, p: int, alpha: float, dtype: str, repeat: int) -> dict[str, np.ndarray]:
-    model, order = Committee(p, 1, 0.3), p * n
+    model, order = Network(p, 1, 0.3), p * n
     number = max(1, min(32, 4 * tridiagonal.side_by_side(order)))
     drawn = list(draw_on_host(model, n, alpha, range(number), dtype=dtype))
     matrices = built(drawn)

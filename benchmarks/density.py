@@ -17,18 +17,18 @@ import time
 import numpy as np
 
 import theory
-from theory import Committee
+from theory import Network
 from theory.exact.weight_law import weight_law
 from theory.general.density import density
 
 ETA, AWAY = 1e-3, 0.3  # of |edge|
 MODELS = [
-    (Committee(1, 1, 0.5), 2.0),
-    (Committee(2, 1, 0.3), 1.5),
-    (Committee(2, 1, 1.0), 0.8),
-    (Committee(16, 1, 1.0), 0.7),
-    (Committee(512, 1, 1.0), 1.2),
-    (Committee(math.inf, 1, 1.0), 0.7),
+    (Network(1, 1, 0.5), 2.0),
+    (Network(2, 1, 0.3), 1.5),
+    (Network(2, 1, 1.0), 0.8),
+    (Network(16, 1, 1.0), 0.7),
+    (Network(512, 1, 1.0), 1.2),
+    (Network(math.inf, 1, 1.0), 0.7),
 ]
 
 
@@ -82,7 +82,7 @@ def main():
     parser.add_argument("--points", type=int, default=2000)
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
-    density(Committee(3, 1, 0.9), 1.0, 0.5)  # first call of every library routine, outside the clock
+    density(Network(3, 1, 0.9), 1.0, 0.5)  # first call of every library routine, outside the clock
     print(f"{options.points} points; seconds")
     print(f"{'model':>26} {'first':>8} {'later':>8} {'peer':>8} {'ratio':>7} {'steps':>6} {'difference':>11}")
     for model, alpha in MODELS:

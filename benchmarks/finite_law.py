@@ -23,7 +23,7 @@ from scipy.stats import ks_2samp
 
 import theory
 from theory import finite
-from theory.model import Committee
+from theory.model import Network
 
 # p, p_star, a, alpha, N
 MODELS = [
@@ -78,7 +78,7 @@ FRESH = {
 FIELDS = ("lowest", "overlap", "overlap_lowest", "overlap_next", "among")
 
 
-def sample(model: Committee, alpha: float, n: int, rng: np.random.Generator) -> Any:
+def sample(model: Network, alpha: float, n: int, rng: np.random.Generator) -> Any:
     """The five fields of one dense Hessian."""
     p, k = int(model.p), int(model.degeneracy)
     teacher = np.linalg.qr(rng.standard_normal((n, model.p_star)))[0].T
@@ -95,7 +95,7 @@ def sample(model: Committee, alpha: float, n: int, rng: np.random.Generator) -> 
 def fresh(models: list[Any], seed: int, first: int, last: int, draws: int) -> None:
     """Print predicted over found for the models of one of these lists."""
     for index, (p, p_star, a, share, n, samples) in list(enumerate(models))[first:last]:
-        model, rng = Committee(p, p_star, a), np.random.default_rng([seed, index])
+        model, rng = Network(p, p_star, a), np.random.default_rng([seed, index])
         centre = theory.threshold(model).alpha
         alpha = share if seed == FRESH[6][1] else round(share * centre, 2)
         share = round(alpha / centre, 2)
@@ -137,7 +137,7 @@ def main() -> None:
         return fresh(models, seed, first, last, args.draws)
     small = tests = 0
     for index, (p, p_star, a, alpha, n) in list(enumerate(MODELS))[first:last]:
-        model, rng = Committee(p, p_star, a), np.random.default_rng([2, index])
+        model, rng = Network(p, p_star, a), np.random.default_rng([2, index])
         samples = args.samples // 4 if n >= 800 else args.samples
         found = np.array([sample(model, alpha, n, rng) for _ in range(samples)])
         law = finite.law(model, alpha, n, draws=args.draws)

@@ -23,7 +23,6 @@ from theory.general.extremes import support
 from theory.general.isotropic import Averages, Isotropic
 from theory.general.laws import infimum_of, node_law
 from theory.general.points import CloudProblem
-from theory.model import Committee
 from theory.model.activations import ACTIVATIONS
 
 CASES = 200
@@ -154,7 +153,7 @@ def coverage() -> None:
     """Share of nominal 95 % intervals of `general_spectrum` that hold the exact committee's values."""
     rng, tally = np.random.default_rng(1), Tally()
     for case in range(CASES):
-        model, alpha = Committee(1, 1, float(np.exp(rng.uniform(-1, 1)))), float(np.exp(rng.uniform(-0.7, 2)))
+        model, alpha = Network(1, 1, float(np.exp(rng.uniform(-1, 1)))), float(np.exp(rng.uniform(-0.7, 2)))
         found = general_spectrum(weight_of(model), alpha, points=2**11, seed=case)
         tally.add(found, theory.edge(model, alpha), next(iter(theory.outliers(model, alpha)), None))
     print(f"\nnominal 95 % intervals of {CASES} committees cover: {tally}")

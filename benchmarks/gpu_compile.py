@@ -35,7 +35,7 @@ from sims.krylov import Plan, Settings
 from sims.rows import block_size
 from sims.solvers.dense import dense_bytes
 from sims.threefry import gemm_width
-from theory.model import Committee
+from theory.model import Network
 
 ADD = "sims.rows._add_block"
 _DENSE = ("hessian._block", "hessian._joined", "hessian._assembled", "instance._place", "threefry.row_block")
@@ -114,7 +114,7 @@ class Report:
     def planned(self, n: int, alpha: float, p: int, dtype: str, stored: bool) -> int:
         """Bytes that the package plans for a search."""
         kept = {"stored": stored, "settings": Settings(mixed=False)}
-        return krylov.krylov_bytes(Committee(p), n, alpha, eigenpairs=6, dtype=dtype, **kept)
+        return krylov.krylov_bytes(Network(p), n, alpha, eigenpairs=6, dtype=dtype, **kept)
 
     def told(self, what: str, plan: int, xla: int) -> None:
         """Bytes planned by the package against those of XLA."""
@@ -158,7 +158,7 @@ class Report:
         joined = item * blocks * n**2 + matrix if p > 1 else 0
         workspace = 2 * matrix  # of syevd, which XLA does not know of
         peak = max(build_peak, joined, solve.held / together + workspace) + held
-        plan = dense_bytes(Committee(p), n, alpha, eigenpairs=p + 4, dtype=dtype)
+        plan = dense_bytes(Network(p), n, alpha, eigenpairs=p + 4, dtype=dtype)
         self.told("memory of a sample, with the workspace of syevd", plan, int(peak))
 
     def grid(self, n: int, p: int, dtype: str, sets: int = 16, block: int = 4) -> None:
@@ -179,7 +179,7 @@ class Report:
             f"a product of {sets} points {1e3 * times[sets]:.2f} ms, of one with blocks of 8 {1e3 * times[1]:.2f} ms: "
             f"{times[sets] / times[1]:.1f} times (two cores 6.4 times, docs/large_n.md)"
         )
-        peak = krylov.krylov_bytes(Committee(p), n, 1.5, eigenpairs=4, dtype=dtype, sets=sets)
+        peak = krylov.krylov_bytes(Network(p), n, 1.5, eigenpairs=4, dtype=dtype, sets=sets)
         print(f"memory planned {peak / 1e9:.1f} GB")
 
     def density(self, n: int, alpha: float, p: int, dtype: str) -> None:
@@ -220,7 +220,7 @@ class Report:
                 f"{number_of} kernels, {1e6 * machine.LAUNCH * number_of:.0f} us of starts{copies}"
             )
         plan = samples.bytes_needed(
-            Committee(p), n, alpha, batch=number, records=41, dtype=dtype, hessians=False
+            Network(p), n, alpha, batch=number, records=41, dtype=dtype, hessians=False
         )
         drawn = (
             number * padded(round(alpha * n)) * n * item

@@ -36,9 +36,9 @@ from sims.one_draw import sample_grid
 from sims.operator import HessianOperator, hessian_operator
 from sims.rows import block_size
 from sims.sampling import sample_point
-from theory.model import Committee
+from theory.model import Network
 
-MODEL = Committee(2, 1, 0.3)
+MODEL = Network(2, 1, 0.3)
 ADD = "sims.rows._add_block"
 LARGE = {
     "copy": 1 << 31,
@@ -197,7 +197,7 @@ def dense(lines: Lines) -> None:
                 number = machine.solved_together(p * n, item)
                 if p * n > 4000:
                     continue
-                model = Committee(p, 1, 0.3)
+                model = Network(p, 1, 0.3)
 
                 def run(model=model, n=n, number=number, dtype=dtype):
                     return sample_point(model, n, 2.0, range(number), 0, dtype=dtype, solver="dense")
@@ -274,7 +274,7 @@ def descending(lines: Lines) -> None:
 
 def large(lines: Lines) -> None:
     """Rows drawn at every product, where they cannot be kept: a product, and the memory of a few steps of a search."""
-    n, alpha, model = lines.sizes["large"], 0.2, Committee(1, 1, 0.3)
+    n, alpha, model = lines.sizes["large"], 0.2, Network(1, 1, 0.3)
     planned = krylov_bytes(model, n, alpha, eigenpairs=6, dtype="float32", stored=False)
     operator = hessian_operator(draw(model, n, alpha, dtype="float32", data=False), stored=False)
     columns = jnp.ones((n, 8), jnp.float32)

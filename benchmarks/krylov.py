@@ -24,12 +24,12 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from sims.instance import draw
 from sims.krylov.solver import Settings, lowest_krylov
 from sims.operator import HessianOperator, hessian_operator
-from theory.model import Committee
+from theory.model import Network
 
 
 def main() -> None:
     options = arguments()
-    model = Committee(p=options.p, a=options.a)
+    model = Network(p=options.p, a=options.a)
     start = time.perf_counter()
     operator = hessian_operator(draw(model, options.n, options.alpha, seed=1, data=False))
     jax.block_until_ready(operator.parts)

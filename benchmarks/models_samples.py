@@ -13,9 +13,8 @@ import time
 import numpy as np
 
 from sims.sampling import sample_point
-from theory import Committee
+from theory import Network
 from theory.general.spectrum import solve
-from theory.model.network import Network
 
 CASES = [
     (Network(1, 1, a=50.0, activation="tanh"), 6.0),
@@ -39,7 +38,7 @@ def main():
     parser.add_argument("--samples", type=int, default=4)
     args = parser.parse_args()
     for model, alpha in CASES:
-        plain = Committee(model.p, model.p_star, model.a)
+        plain = Network(model.p, model.p_star, model.a)
         for each in (plain, model):
             timed(each, args.n, alpha, 1, "dense")  # compiles
         _, beside = timed(plain, args.n, alpha, args.samples, "dense")

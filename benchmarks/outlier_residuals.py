@@ -17,7 +17,7 @@ import numpy as np
 
 from theory.finite.quenched import orthonormal, quenched
 from theory.finite.small_matrix import small_pairs
-from theory.model import Committee
+from theory.model import Network
 
 # p, p_star, a, alpha, N
 MODELS = [
@@ -29,7 +29,7 @@ MODELS = [
 DRAWS = 60
 
 
-def sample(model: Committee, alpha: float, n: int, rng: np.random.Generator) -> tuple[Any, ...]:
+def sample(model: Network, alpha: float, n: int, rng: np.random.Generator) -> tuple[Any, ...]:
     """Lowest p p_star eigenvalues of a dense Hessian, and its labels and overlaps."""
     p, k = int(model.p), int(model.degeneracy)
     rows = np.vstack([np.linalg.qr(rng.standard_normal((n, model.p_star)))[0].T, rng.standard_normal((p, n))])
@@ -41,7 +41,7 @@ def sample(model: Committee, alpha: float, n: int, rng: np.random.Generator) -> 
     return np.linalg.eigvalsh(hessian)[:k], lam, u, rows @ rows.T
 
 
-def of_law(model: Committee, lam: Any, u: Any, n: int, gram: Any) -> Any:
+def of_law(model: Network, lam: Any, u: Any, n: int, gram: Any) -> Any:
     """Mean of the lowest p p_star pairs over draws that share labels and overlaps, as `law_of_labels`, units of the Hessian."""
     basis = np.roll(orthonormal(np.hstack([u, lam]), gram), -model.p_star, axis=1)
     pairs = small_pairs(model, len(lam), n, range(DRAWS), 1, np.stack([np.hstack([lam, u]), basis]))
@@ -49,7 +49,7 @@ def of_law(model: Committee, lam: Any, u: Any, n: int, gram: Any) -> Any:
     return np.nanmean(pairs.values[:, : int(model.degeneracy)] * unit[:, None], axis=0)
 
 
-def residuals(model: Committee, alpha: float, n: int, samples: int, seed: int = 0) -> dict[str, Any]:
+def residuals(model: Network, alpha: float, n: int, samples: int, seed: int = 0) -> dict[str, Any]:
     """Found less predicted (kept, p p_star) for each way."""
     rng = np.random.default_rng(seed)
     out: dict[str, list[Any]] = {"plain": [], "law": []}
@@ -79,7 +79,7 @@ def main() -> None:
     args = parser.parse_args()
     first, last = (int(v) for v in args.models.split(":"))
     for p, p_star, a, alpha, n in MODELS[first:last]:
-        left = residuals(Committee(p, p_star, a), alpha, n, args.samples)
+        left = residuals(Network(p, p_star, a), alpha, n, args.samples)
         cells = [cell(left[way], which) for which in (0, -1) for way in ("plain", "law")]
         print(
             "|", " | ".join(map(str, (p, p_star, a, alpha, n, len(left["plain"]), *cells))), "|", flush=True

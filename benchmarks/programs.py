@@ -18,7 +18,7 @@ from sims.hessian import functions_of
 from sims.instance import padded
 from sims.krylov import Plan, Settings
 from sims.threefry import gemm_width
-from theory.model import Committee, network
+from theory.model import Network, network
 
 COMPILED = type(jax.jit(lambda: 0))
 HALVES = "sims.threefry.row_halves"
@@ -83,7 +83,7 @@ def programs(
     def shape(*sizes: int, of: Any = dtype) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct(sizes, of, sharding=sharding)
 
-    model = network(Committee(p, 1, 0.3))
+    model = network(Network(p, 1, 0.3))
     functions, order, m = functions_of(model), p * n, padded(round(alpha * n))
     plan = Plan.of(order, np.dtype(dtype), min(4, block), p, Settings(block=block))
     width, k = plan.width, plan.block

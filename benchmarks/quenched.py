@@ -24,7 +24,7 @@ from theory.finite.quenched import quenched
 from theory.finite.threshold import threshold as threshold_at
 from theory.finite.tracy_widom import MEAN
 from theory.general.dyson import Dyson
-from theory.model import Committee
+from theory.model import Network
 
 # p, p_star, a, alpha, n, samples: outlier present, then edges without one, each for both kinds of transition
 SAMPLES = [
@@ -80,7 +80,7 @@ class Sample:
     overlaps: np.ndarray
 
 
-def dense(model: Committee, n: int, alpha: float, rng: np.random.Generator) -> Sample:
+def dense(model: Network, n: int, alpha: float, rng: np.random.Generator) -> Sample:
     p, q, m = int(model.p), model.p_star, round(alpha * n)
     student = rng.standard_normal((p, n))
     student *= np.sqrt(n) / np.linalg.norm(student, axis=1, keepdims=True)
@@ -93,7 +93,7 @@ def dense(model: Committee, n: int, alpha: float, rng: np.random.Generator) -> S
     return Sample(lam, u, rows @ rows.T, values, overlaps)
 
 
-def hessian(model: Committee, data: np.ndarray, lam: np.ndarray, u: np.ndarray) -> np.ndarray:
+def hessian(model: Network, data: np.ndarray, lam: np.ndarray, u: np.ndarray) -> np.ndarray:
     p, n = int(model.p), data.shape[1]
     weights = model.weights(lam, model.outputs(u))
     out = np.empty((p, n, p, n))
@@ -104,7 +104,7 @@ def hessian(model: Committee, data: np.ndarray, lam: np.ndarray, u: np.ndarray) 
     return out.reshape(p * n, p * n)
 
 
-def infinite(model: Committee, alpha: float, n: int) -> tuple[float, float]:
+def infinite(model: Network, alpha: float, n: int) -> tuple[float, float]:
     """Lowest eigenvalue and overlap by the N = inf theory, with the mean Tracy-Widom shift where it has a sharp edge."""
     found = next(iter(theory.outliers(model, alpha)), None)
     if found is not None:
@@ -122,7 +122,7 @@ def samples(quick: bool) -> None:
         " p p*    a alpha     n  runs |  var inf  var quen ratio |  MSE inf  MSE quen ratio | q2 found      quenched N=inf"
     )
     for p, p_star, a, alpha, n, runs in SAMPLES[:: 3 if quick else 1]:
-        model, rng = Committee(p, p_star, a), np.random.default_rng([p, n, int(100 * alpha)])
+        model, rng = Network(p, p_star, a), np.random.default_rng([p, n, int(100 * alpha)])
         n, runs = (150, 8) if quick else (n, runs)
         value, overlap = infinite(model, alpha, n)
         rows = []
@@ -156,7 +156,7 @@ def edge(quick: bool) -> None:
     )
     print(" p p*    a alpha     n outliers runs |  edge of `quenched`   edge of n - p - p*      edge of n")
     for p, p_star, a, alpha, n in EDGES[:: 4 if quick else 1]:
-        model, rng = Committee(p, p_star, a), np.random.default_rng([p, n, int(100 * alpha)])
+        model, rng = Network(p, p_star, a), np.random.default_rng([p, n, int(100 * alpha)])
         rows = []
         for _ in range(20 if quick else 200):
             sample = dense(model, n, alpha, rng)
@@ -189,7 +189,7 @@ def threshold(quick: bool) -> None:
     print("phi at a threshold is one number for all n and models if that threshold is the right one.")
     print(" p p*    a     n runs x 6 | phi = 1/2 at     | of the law     phi there | N = inf  phi there")
     for p, p_star, a, n, runs in THRESHOLDS[:: 2 if quick else 1]:
-        model, rng = Committee(p, p_star, a), np.random.default_rng([p, n])
+        model, rng = Network(p, p_star, a), np.random.default_rng([p, n])
         n, runs = (100, 10) if quick else (n, runs)
         draws, infinite = 20 if quick else 120, theory.threshold(model).alpha
         predicted = threshold_at(model, n, draws=draws)
@@ -233,7 +233,7 @@ class Logistic:
 
 
 def speed(quick: bool) -> None:
-    model, n, alpha = Committee(2, 1, 1.0), 200 if quick else 1000, 2.0
+    model, n, alpha = Network(2, 1, 1.0), 200 if quick else 1000, 2.0
     rng = np.random.default_rng(0)
     data = rng.standard_normal((round(alpha * n), n)) / np.sqrt(n)
     student, teacher = (rng.standard_normal((k, n)) for k in (2, 1))

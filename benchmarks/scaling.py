@@ -36,7 +36,7 @@ from sims.instance import draw
 from sims.machine import ROOM
 from sims.operator import hessian_operator
 from sims.rows import row_mesh
-from theory.model import Committee
+from theory.model import Network
 
 P, K, ALPHA = 2, 8, 2.0
 
@@ -53,7 +53,7 @@ def seconds(n: int, m: int, p: int, k: int, devices: int, *, stored: bool) -> tu
 
 def one(n: int, alpha: float, stored: bool, repeat: int = 5) -> float:
     """Seconds of one product on all devices of this process, the least of the repetitions."""
-    model = Committee(P, 1, 0.3)
+    model = Network(P, 1, 0.3)
     drawn = draw(model, n, alpha, dtype="float32", data=False)
     operator = hessian_operator(drawn, stored=stored, mesh=row_mesh())
     vectors = jax.numpy.asarray(np.random.default_rng(0).normal(size=(P * n, K)), "float32")

@@ -17,11 +17,11 @@ import jax
 import numpy as np
 
 from sims.sampling import DENSE, PointResult, sample_point
-from theory.model import Committee
+from theory.model import Network
 
 
 def timed(
-    model: Committee, n: int, alpha: float, dtype: str, solver: str, repeat: int
+    model: Network, n: int, alpha: float, dtype: str, solver: str, repeat: int
 ) -> tuple[float, PointResult]:
     """Least seconds of one sample, and the sample."""
     seconds = []
@@ -34,7 +34,7 @@ def timed(
 
 def main() -> None:
     options = arguments()
-    model = Committee(p=options.p, a=options.a)
+    model = Network(p=options.p, a=options.a)
     print(
         f"{jax.devices()[0].device_kind}, p = {options.p}, a = {options.a}, {options.dtype}; auto changes beyond {DENSE}"
     )

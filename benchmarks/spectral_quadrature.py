@@ -14,12 +14,12 @@ from sims.density import lanczos_quadrature
 from sims.hessian import dense_blas, weights_of
 from sims.instance import draw
 from sims.operator import hessian_operator
-from theory import Committee
+from theory import Network
 
 CASES = [
-    (Committee(1, 1, 0.5), 400, 0.5),
-    (Committee(2, 1, 0.3), 200, 0.8),
-    (Committee(1, 2, 1.0), 400, 0.25),
+    (Network(1, 1, 0.5), 400, 0.5),
+    (Network(2, 1, 0.3), 200, 0.8),
+    (Network(1, 2, 1.0), 400, 0.25),
 ]
 SHARES = np.array(
     [0.05, 0.25, 0.5, 0.75, 0.95]

@@ -38,7 +38,7 @@ from theory.checks import ParameterError
 from theory.exact.bulk import edge_resolvent, z_of_g
 from theory.finite.edge import finite_edge, label_grid
 from theory.finite.tracy_widom import tracy_widom_cdf
-from theory.model import Committee
+from theory.model import Network
 
 Array = NDArray[np.float64]
 
@@ -125,7 +125,7 @@ def _distances(values: Array, axis: int = -1) -> Array:
     return np.maximum(steps[1:] - law, law - steps[:-1]).max(axis=-1)
 
 
-def spike(model: Committee, alpha: float, n: int) -> float:
+def spike(model: Network, alpha: float, n: int) -> float:
     """w of the teacher's direction."""
     edge, g = theory.edge(model, alpha), edge_resolvent(model, alpha)
     yhat, y, weight = label_grid(1, 1)  # lam^2 and u^2

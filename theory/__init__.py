@@ -17,11 +17,10 @@ from theory.exact.outliers import edge_gap, student_margins
 from theory.exact.transition import alpha_zero_map, critical_normalisation, critical_width, threshold_map
 from theory.general.density import atom, density
 from theory.general.spectrum import alpha_zero, edge, outliers, spectrum, threshold
-from theory.model import Activation, Committee, Covariance, Inputs, Loss, Network, Target
+from theory.model import Activation, Covariance, Inputs, Loss, Network, Target
 
 __all__ = [
     "Activation",
-    "Committee",
     "Covariance",
     "Edge",
     "Inputs",

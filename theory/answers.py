@@ -3,13 +3,9 @@
 
 Two solutions of which one is finer make one with errors, and so do several independent ones (at the end).
 
-Units are those of the Hessian, or of (p/2) H for p = inf. A route says how an answer was found:
-
-    "exact"   quadratic committees: one Laplace integral (`theory.exact.averages`). Errors are 0: digits are those of rounding
-    "nodes"   the resolvent is a multiple of the identity: averages in at most two dimensions, refined until nothing moves
-    "points"  matrix Dyson equation on product rules or Sobol points
-    "draws"   at finite N: draws of preactivations, the quenched disorder (`theory.finite`)
-
+Units are those of the Hessian, or of (p/2) H for p = inf. A route says how an answer was found: "exact", "nodes" and "points"
+are those of `theory.general.spectrum`, "draws" are draws of preactivations at finite N, the quenched disorder of
+`theory.finite`.
 Errors are the last change of a refined rule, or a standard deviation over sets of points.
 
 Answers print as one short line with errors beside values, and in a notebook as a table with units (`Printed`).

@@ -83,6 +83,7 @@ THEORY = Former(
         "minima.count": "minima.answers minima.overlaps minima.transition",
         "model.activations": "model.target",
         "model.network": "general.network",
+        "model.network:Network": "Committee model.Committee",
     },
     says={
         "SpikeBlock(dyson, v).spikes(edge)": "general.spikes.spikes",

@@ -17,7 +17,6 @@ from scipy.special import roots_genlaguerre
 import theory
 from sims import hessian
 from theory import (
-    Committee,
     Inputs,
     Network,
     density,
@@ -34,10 +33,10 @@ from theory.path.projected import ProjectedDyson
 
 DOCS = Path(__file__).parents[2] / "docs"
 P, P_STAR, A, ALPHA = 3, 2, 1.0, 5.0  # 2/p is not p/2
-MODEL = Committee(P, P_STAR, A)
-TWO = Committee(2, 1, A)  # for matrices
-CONTINUOUS = Committee(2, 1, 0.6)
-CONTINUOUS_ONE = Committee(1, 1, 0.5)
+MODEL = Network(P, P_STAR, A)
+TWO = Network(2, 1, A)  # for matrices
+CONTINUOUS = Network(2, 1, 0.6)
+CONTINUOUS_ONE = Network(1, 1, 0.5)
 close = partial(np.testing.assert_allclose, rtol=1e-8)
 
 
@@ -142,7 +141,7 @@ def sign():
 
 
 def tilted():
-    e, s, t = Averages(Committee(2, 3, A)), 0.7, 0.4
+    e, s, t = Averages(Network(2, 3, A)), 0.7, 0.4
     for c in (1, 3):
         tilt = np.exp(-s * e.d(t, c))
         close(e.mean(tilt * c * e.yhat) / e.mean(tilt), c / (1 + 2 * c * t * s / e.p))
@@ -150,7 +149,7 @@ def tilted():
 
 
 def mass():
-    e, s, t = Averages(Committee(2, 3, A)), 0.7, 0.4
+    e, s, t = Averages(Network(2, 3, A)), 0.7, 0.4
     for c in (1, 3):
         whole = np.exp(-A * s) * (1 + 2 * c * t * s / 2) ** (-2 / 2) * (1 + 2 * (1 - t) * s / 3) ** (-3 / 2)
         close(e.mean(np.exp(-s * e.d(t, c))), whole)
@@ -256,7 +255,7 @@ def residue():
 
 def inputs():
     model, alpha = Network(1, 1, 1.0, covariance="levels:0.5@0.5,1.5@0.5"), 6.0
-    s, share, e = np.array([0.5, 1.5]), np.array([0.5, 0.5]), Averages(Committee(1, 1, 1.0))
+    s, share, e = np.array([0.5, 1.5]), np.array([0.5, 0.5]), Averages(Network(1, 1, 1.0))
     found = solve(model, alpha)
     assert len(found.outliers) == 1
 
@@ -341,7 +340,7 @@ def sharp_edge():
 
 def smooth_edge():
     rng, delta, m = np.random.default_rng(5), 0.8, 40
-    model = Committee(1, 1, 1.0)
+    model = Network(1, 1, 1.0)
     y, yhat = rng.standard_normal((2, 10_000, m)) ** 2
     for c in (3,):
         with np.errstate(divide="ignore"):
@@ -358,7 +357,7 @@ def smooth_edge():
 
 def small():
     """A draw of N = 5, M = 7, p = p* = 2, with its sums over rows written out."""
-    rng, model = np.random.default_rng(1), Committee(2, 2, 0.7)
+    rng, model = np.random.default_rng(1), Network(2, 2, 0.7)
     x, w, w_star = (
         rng.standard_normal((7, 5)) / np.sqrt(5),
         rng.standard_normal((2, 5)),

@@ -10,7 +10,7 @@ import pytest
 
 import theory
 from theory import (
-    Committee,
+    Network,
     alpha_zero,
     alpha_zero_map,
     atom,
@@ -44,7 +44,7 @@ from theory.general.spectral_methods import (
     trimmed,
 )
 
-MODEL = Committee(2, 1, 0.3)
+MODEL = Network(2, 1, 0.3)
 ONES = np.ones((5, 2)), np.ones((5, 1))
 HUGE = 10**400
 
@@ -91,7 +91,7 @@ OF_A_MODEL = {
 
 @pytest.mark.parametrize("function", OF_A_MODEL.values(), ids=OF_A_MODEL.keys())
 def test_model(function):
-    for model in (None, "x", 3, (1, 1, 1.0), np.ones(3), Committee):
+    for model in (None, "x", 3, (1, 1, 1.0), np.ones(3), Network):
         refused(function, model, name="model")
 
 
@@ -141,9 +141,9 @@ def test_one_alpha():
 
 def test_largest_alpha_works():
     """Far above the threshold the outlier is alpha E[y f] with overlap 1: here E[y f] within the width of the weights."""
-    found = theory.outliers(Committee(1, 1, 1.0), 1e100)[0]
+    found = theory.outliers(Network(1, 1, 1.0), 1e100)[0]
     assert found.overlap == pytest.approx(1, abs=1e-12) and np.isfinite(found.value)
-    assert theory.outliers(Committee(1, 1, 1.0), 1e99)[0].value == pytest.approx(found.value / 10, rel=1e-9)
+    assert theory.outliers(Network(1, 1, 1.0), 1e99)[0].value == pytest.approx(found.value / 10, rel=1e-9)
 
 
 @pytest.mark.parametrize("function", [trimmed, subset])
@@ -162,13 +162,13 @@ def test_cut(function):
     ids=shown,
 )  # fmt: skip
 def test_committee(arguments):
-    refused(Committee, **arguments, name=next(iter(arguments)))
+    refused(Network, **arguments, name=next(iter(arguments)))
 
 
 @pytest.mark.parametrize("a", [1e-100, 1e-30, 1e30, 1e60])
 @pytest.mark.parametrize("p", [1, 2, 7, math.inf])
 def test_extreme_normalisations_work(p, a):
-    model = Committee(p, 2, a)
+    model = Network(p, 2, a)
     found = theory.threshold(model)
     assert np.isfinite(found.alpha) and found.kind == (
         "discontinuous" if a > 1 or p == math.inf else "continuous"
@@ -194,8 +194,10 @@ def test_extreme_normalisations_work(p, a):
         lambda: z_of_g(MODEL, 1.0, -0.5, "1"), lambda: density(MODEL, [1.0, 2.0], [1.0, 2.0, 3.0]),
         lambda: density(MODEL, 1.0, None), lambda: stieltjes(MODEL, 1.0, None),
         lambda: stieltjes(MODEL, 1.0, [[1j], [1j, 2j]]),
-        lambda: moment(MODEL, 1.0, HUGE), lambda: density(Committee(10**9), 1.0, 1.0), lambda: atom(None, 1.0),
-        lambda: moment(MODEL, 1.0, None),
+        lambda: moment(MODEL, 1.0, HUGE), lambda: density(Network(10**9), 1.0, 1.0), lambda: atom(None, 1.0),
+        lambda: moment(MODEL, 1.0, None), lambda: moment(MODEL, 1.0, -1), lambda: moment(Network(1, 1, 1e-4), 1.0, 90),
+        lambda: stieltjes(MODEL, 1.0, 0.5), lambda: stieltjes(MODEL, 1.0, 0.5 - 1j),
+        lambda: stieltjes(MODEL, 1.0, [1j, math.nan]),
     ],
 )  # fmt: skip
 def test_maps(call):
@@ -228,10 +230,10 @@ def test_dimensions_too_large_to_draw():
     [
         lambda: threshold_at(MODEL, 1000, draws=None), lambda: threshold_at(MODEL, [1000, 5]),
         lambda: threshold_at(MODEL, [[1000], [1, 2]]), lambda: law(MODEL, [[1.0]], 100), lambda: law(MODEL, 1.0, 100, draws=1),
-        lambda: finite_edge(Committee(math.inf), 1.0, 100), lambda: label_variance(MODEL, [-0.5]),
+        lambda: finite_edge(Network(math.inf), 1.0, 100), lambda: label_variance(MODEL, [-0.5]),
         lambda: label_variance(MODEL, None), lambda: label_variance(MODEL, -2.0),
         lambda: MODEL.draw_labels(-1, rng()), lambda: MODEL.draw_labels(None, rng()),
-        lambda: Committee(math.inf).draw_labels(1, rng()), lambda: MODEL.weights(np.ones((5, 3)), np.ones(5)),
+        lambda: Network(math.inf).draw_labels(1, rng()), lambda: MODEL.weights(np.ones((5, 3)), np.ones(5)),
         lambda: MODEL.weights(*ONES), lambda: MODEL.weights(ONES[0], np.ones(4)),
         lambda: MODEL.weights(ONES[0], np.full(5, np.nan)), lambda: MODEL.weights(None, np.ones(5)),
         lambda: MODEL.weights(1.0, 1.0), lambda: MODEL.weights([[1.0], [1.0, 2.0]], np.ones(2)),
@@ -304,13 +306,13 @@ def test_messages_are_short_and_in_one_line():
 def test_large_python_integers_are_numbers():
     assert positive("alpha", 10**30) == 1e30 and widths("p", 10**30) == 1e30
     assert critical_normalisation(10**30) == pytest.approx(5e-30, rel=1e-15)
-    assert Committee(10**30).p == 10**30
+    assert Network(10**30).p == 10**30
 
 
 @pytest.mark.parametrize("p", [1, 10**6, 10**300, math.inf])
 @pytest.mark.parametrize("p_star", [1, 10**40])
 def test_extreme_widths_work(p, p_star):
-    model = Committee(p, p_star, 1.0)
+    model = Network(p, p_star, 1.0)
     found = theory.threshold(model)
     assert found.alpha >= p_star / 2 and 0 < theory.outliers(model, 2 * found.alpha)[0].overlap < 1
     assert np.isfinite(theory.edge(model, found.alpha).value) and np.isfinite(
@@ -323,7 +325,7 @@ def test_largest_dimension_works():
 
 
 def test_typical_draws_want_a_model_of_finite_width():
-    for model in (None, "x", 3, (1, 1, 1.0), Committee(math.inf, 1, 1.0)):
+    for model in (None, "x", 3, (1, 1, 1.0), Network(math.inf, 1, 1.0)):
         for call, arguments in ((typical_edge, (1.0, 100)), (alpha_bbp_typical, (1e8,))):
             with pytest.raises(ParameterError, match=r"^(model must be a Network|p must be finite)"):
                 call(model, *arguments)

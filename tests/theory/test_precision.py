@@ -17,13 +17,13 @@ import theory
 from theory.exact.averages import Widths, average, kernel_k, kernel_u, kernel_v, kernel_w
 from theory.exact.outliers import edge_gap
 from theory.exact.transition import threshold_map
-from theory.model import Committee
+from theory.model import Network
 
 TABLE = json.loads((Path(__file__).parents[2] / "data" / "theory_oracle.json").read_text())["models"]
 
 
 def committee(row):
-    return Committee(float(row["p"]) if row["p"] == "inf" else row["p"], row["p_star"], row["a"])
+    return Network(float(row["p"]) if row["p"] == "inf" else row["p"], row["p_star"], row["a"])
 
 
 def unit(model):
@@ -142,3 +142,27 @@ def test_map_and_single_thresholds_agree_on_the_table():
     models = [committee(r) for r in TABLE]
     table = threshold_map([m.p for m in models], [m.p_star for m in models], [m.a for m in models])
     np.testing.assert_allclose(table.alpha, [float(r["alpha"]) for r in TABLE], rtol=1e-12)
+
+
+# ---- data/values.json: every number that the theory on the real axis must reproduce ----
+
+
+def test_thresholds(reference):
+    for row in reference["thresholds"]:
+        found = theory.threshold(committee(row))
+        assert found.kind == row["kind"], row
+        assert found.alpha == pytest.approx(row["alpha"], rel=1e-12, abs=0), row
+        assert (found.jump > 0) == (row["kind"] == "discontinuous"), row
+
+
+def test_points(reference):
+    for row in reference["points"]:
+        model = committee(row)
+        edge, found = theory.edge(model, row["alpha"]), next(iter(theory.outliers(model, row["alpha"])), None)
+        assert edge.kind == row["edge_kind"]
+        assert edge.value == pytest.approx(row["edge"], rel=1e-9, abs=0)
+        assert (found is None) == (row["outlier"] is None)
+        if found is not None:
+            assert found.value == pytest.approx(row["outlier"], rel=1e-9, abs=0)
+            assert found.overlap == pytest.approx(row["overlap"], rel=1e-8, abs=0)
+            assert found.multiplicity == row["p"] * row["p_star"]

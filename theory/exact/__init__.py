@@ -43,64 +43,24 @@ def committee(model: Network) -> Network:
 
 
 def finite_committee(model: Network) -> Network:
-    """`model` itself; ParameterError unless it is the quadratic committee without options, of finite p.
-
-    Parameters
-    ----------
-    model : Network
-
-    Returns
-    -------
-    Network
-
-    Raises
-    ------
-    ParameterError
-        On any other.
-    """
+    """`model` itself; ParameterError unless it is the quadratic committee without options, of finite p."""
     if math.isinf(committee(model).p):
         raise ParameterError("p must be finite at finite N, got inf")
     return model
 
 
 def committee_weights(a: float, lam: Array, y: Array) -> Array:
-    """Weights F = (2/p) [ (2/p) lam lam^T + (yhat - y) I ] / (a + y) of the Hessian.
-
-    Parameters
-    ----------
-    a : float
-        Normalisation of the loss.
-    lam, y : arrays (..., p) and (...)
-        Preactivations of the student, outputs of the teacher; unchecked.
-
-    Returns
-    -------
-    array (..., p, p)
+    """Weights F = (2/p) [ (2/p) lam lam^T + (yhat - y) I ] / (a + y), (..., p, p), of lam (..., p) and y (...), unchecked.
 
     >>> committee_weights(1.0, np.array([1.0, 1.0]), np.array(1.0)).tolist()
-    [[0.5, 0.5], [0.5, 0.5]]
-    """
+    [[0.5, 0.5], [0.5, 0.5]]"""
     p, yhat = lam.shape[-1], np.mean(lam**2, axis=-1)
     outer = (2 / p) * lam[..., :, None] * lam[..., None, :]
     return (2 / p) * (outer + (yhat - y)[..., None, None] * np.eye(p)) / (a + y)[..., None, None]
 
 
 def committee_labels(model: Network, m: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Preactivations of samples as N -> inf.
+    """Preactivations lam (m, p) and u (m, p_star) of samples as N -> inf, those of all students drawn first.
 
-    What `Network.draw_labels` gives, in another order of the draws: that of the finite-N theory kept in files.
-
-    Parameters
-    ----------
-    model : Network
-        Of finite p; unchecked.
-    m : int
-        How many samples.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    tuple of arrays (m, p) and (m, p_star)
-        lam and u: all of the students' are drawn first.
-    """
+    `Network.draw_labels` has another order of the draws: this is that of the finite-N theory kept in files."""
     return rng.standard_normal((m, int(model.p))), rng.standard_normal((m, model.p_star))

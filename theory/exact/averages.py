@@ -312,43 +312,19 @@ def kernel_radial(tilt: Tilt) -> Array:
 def average(
     kernels: Sequence[Kernel], models: Widths, t: Array, rest: Array, branches: Sequence[int] = (1, 3)
 ) -> list[Array]:
-    """Averages of `kernels` at 0 < t <= 1, with rest = 1 - t given apart so that it keeps its digits near t = 1.
+    """Averages of `kernels` at 0 < t <= 1, one array of the shape of t for each; rest = 1 - t is given apart so that it keeps
+    its digits near t = 1. The precision is that of t: float64, or longdouble for a polish.
 
-    Parameters
-    ----------
-    kernels : sequence of functions
-        Of this module.
-    models : Widths
-    t, rest : arrays
-        Of the shape of models. The precision is that of t: float64, or longdouble for a polish.
-    branches : sequence of int
-        (1, 3) for the mixture (1 - 1/p) [c = 1] + (1/p) [c = 3], or a single branch.
-
-    Returns
-    -------
-    list of arrays
-        One of that shape for each kernel.
-    """
+    branches   (1, 3) for the mixture (1 - 1/p) [c = 1] + (1/p) [c = 3], or a single branch"""
     return _chunked(kernels, models, t, rest, branches, _straight)
 
 
 def continued(kernels: Sequence[Kernel], models: Widths, t: Array, rest: Array) -> list[Array]:
-    """Averages at t > 1, where D vanishes at some y: principal value, Hadamard finite part at the double pole.
+    """The same at t > 1 in float64, where D vanishes at some y: principal value, Hadamard finite part at the double pole.
 
     The half-sum of the analytic continuations around either side, which is what these mean, is the real part of one
     of them. Continuing t off the real axis turns the path of s with it: the same integral along the ray
-    s = |s| e^(i theta) keeps clear of the branch point at s = p_star/(2(t-1)).
-
-    Parameters
-    ----------
-    kernels, models, t, rest
-        As in `average`, t > 1; float64.
-
-    Returns
-    -------
-    list of arrays
-        One for each kernel.
-    """
+    s = |s| e^(i theta) keeps clear of the branch point at s = p_star/(2(t-1))."""
     return _chunked(kernels, models, t, rest, (1, 3), _ray)
 
 

@@ -194,39 +194,13 @@ def _scale(models: Widths) -> Array:
 
 
 def unit(model: Network) -> float:
-    """Factor from (p/2) H to the Hessian as written: 2/p, and 1 for p = inf.
-
-    Parameters
-    ----------
-    model : Network
-
-    Returns
-    -------
-    float
-    """
+    """Factor from (p/2) H to the Hessian as written: 2/p, and 1 for p = inf."""
     return 1.0 if math.isinf(model.p) else 2 / model.p
 
 
 def problems(model: Network, alpha: ArrayLike) -> tuple[Widths, Array, tuple[int, ...]]:
-    """A model and alpha, checked, as flat arrays of one length.
-
-    Parameters
-    ----------
-    model : Network
-        A quadratic committee, with any noise before the teacher's square.
-    alpha : float or array
-        M/N, positive, at most 1e100.
-
-    Returns
-    -------
-    tuple (Widths, array, tuple of int)
-        One model for each entry of alpha, the entries of alpha, both flattened; the shape of alpha.
-
-    Raises
-    ------
-    ParameterError
-        On any other model or alpha.
-    """
+    """A quadratic model with any noise, once for each alpha, and alpha (n,), both flattened; the shape of alpha. Raises
+    ParameterError on any other model or alpha."""
     model, alpha = quadratic(model), np.asarray(ratio("alpha", alpha))
     models = Widths.of(model.p, model.p_star, model.a, model.noise).broadcast((alpha.size,))
     return models, alpha.ravel(), alpha.shape
@@ -257,23 +231,11 @@ def at_edge(models: Widths, t: Array, rest: Array) -> Array:
 
 
 def at_outlier(models: Widths, t: Array, rest: Array) -> Array:
-    """K - U/t = E[y phi] (with noise E[(b y + 1 - b) phi]): z/alpha at the outlier.
+    """K - U/t = E[y phi] (with noise E[(b y + 1 - b) phi]): z/alpha at the outlier. models, t and rest = 1 - t are 1-D.
 
     At small a from D phi = b c yhat - y, so that y phi = b c yhat - y - a phi - t (b c yhat - y) phi. The mean of the first
     two terms, b - 1 + 2b/p, is exact; for p = inf, where it is 0, what is left is of one sign, while y phi itself changes
-    sign. At large a, where a phi cancels that mean, by `kernel_outlier_wide`.
-
-    Parameters
-    ----------
-    models : Widths
-        1-D.
-    t, rest : arrays
-        Of one length with models; rest is 1 - t with all its digits.
-
-    Returns
-    -------
-    array
-    """
+    sign. At large a, where a phi cancels that mean, by `kernel_outlier_wide`."""
 
     def narrow(at: Array) -> Array:
         part = models.take(at)

@@ -46,6 +46,7 @@ from theory.exact.resolvent import look, solve, solve_many
 from theory.exact.weight_law import (
     DIGITS,
     WeightLaw,
+    compound_moment,
     deep_law,
     excess_density,
     signal_law,
@@ -133,25 +134,10 @@ def committee_density(model: Network, alpha: ArrayLike, lam: ArrayLike, digits: 
 
 @numpy_defaults
 def bulk_resolvent(model: Network, alpha: Any, lam: Real, digits: int = DIGITS) -> tuple[Complex, float]:
-    """t = -(2/p) g at real energies inside the support, 0 outside it.
+    """t = -(2/p) g at real eigenvalues lam (n,) inside the support, 0 outside it; and the factor p/2 from H to its units.
 
-    At lam = 0 beside the atom only the imaginary part is meant.
-
-    Parameters
-    ----------
-    model : Network
-        A quadratic committee without options.
-    alpha : float or array (n,)
-        M/N.
-    lam : array (n,)
-        Eigenvalues.
-    digits : int
-        8 to 15, of the average that is solved for.
-
-    Returns
-    -------
-    tuple (array (n,), float)
-        t, and the factor p/2 from H to its units.
+    model is a quadratic committee without options, alpha a number or (n,). At lam = 0 beside the atom only the imaginary part
+    is meant.
     """
     scale, law = _scale(model), weight_law(model, _digits(digits))
     alphas = np.broadcast_to(np.asarray(alpha, dtype=np.float64), lam.shape)
@@ -215,7 +201,7 @@ def moment(model: Network, alpha: ArrayLike, k: int) -> Any:
         cumulants = weight_moments(model, k)
         # of absolute values beside, whose rounding bounds that of the sums
         found, size = (
-            _moments(alpha.ravel(), c).reshape(alpha.shape) for c in (cumulants, np.abs(cumulants))
+            compound_moment(alpha.ravel(), c).reshape(alpha.shape) for c in (cumulants, np.abs(cumulants))
         )
         value = found / scale**k
     if not np.all(np.isfinite(value)):
@@ -225,22 +211,6 @@ def moment(model: Network, alpha: ArrayLike, k: int) -> Any:
             f"k = {k} is too high a moment for this model: terms of both signs leave no digits"
         )
     return float(value) if value.ndim == 0 else value
-
-
-def _moments(alpha: Real, cumulants: Real) -> Real:
-    """The last moment at alpha (n,), from E f^k, k = 1, 2, ..."""
-    k = len(cumulants)
-    moments = np.zeros((k + 1, alpha.size))
-    powers = np.zeros((k + 1, k + 1, alpha.size))  # [x^j] (sum_i m_i x^i)^s at [s, j]
-    moments[0], powers[:, 0] = 1.0, 1.0
-    for n in range(1, k + 1):
-        s = np.arange(1, n + 1)
-        # Non-crossing partitions by the block that holds the first element, of size s
-        moments[n] = alpha * np.einsum("s,sa->a", cumulants[:n], powers[s, n - s])
-        # (sum)^s = (sum)^(s-1) + (sum - 1) (sum)^(s-1), for those s that higher moments ask for at this order
-        grown = np.einsum("ia,sia->sa", moments[1 : n + 1], powers[: k - n + 1, n - 1 :: -1][:, :n])
-        powers[1 : k - n + 2, n] = np.cumsum(grown, axis=0)
-    return moments[k]
 
 
 # ---- units, arguments --------------------------------------------------------------------------------------

@@ -273,19 +273,7 @@ def _times(matrix: Complex, vector: Complex) -> Complex:
 
 @lru_cache(maxsize=64)
 def weight_law(model: Network, digits: int = DIGITS) -> WeightLaw:
-    """The law of f for a model, computed once for so many digits.
-
-    Parameters
-    ----------
-    model : Network
-        A quadratic committee without options.
-    digits : int
-        That are kept.
-
-    Returns
-    -------
-    WeightLaw
-    """
+    """The law of f for a quadratic committee without options, computed once for so many digits."""
     return _law(model, teacher_law(model), Rule(digits))
 
 
@@ -298,17 +286,7 @@ def deep_law(model: Network) -> WeightLaw:
 @lru_cache(maxsize=64)
 def signal_law(model: Network) -> WeightLaw:
     """The law of f biased by y, whose transform is S(t) = E[y f / (1 + t f)]: y times its law is a law of p_star + 2 squares.
-
-    Parameters
-    ----------
-    model : Network
-        A quadratic committee without options.
-
-    Returns
-    -------
-    WeightLaw
-        Of which `transform` alone is meant: `jump` is that of the law without bias.
-    """
+    Its `transform` alone is meant: `jump` is that of the law without bias."""
     return _law(model, (Chi(1.0, model.p_star + 2, 1 + 2 / model.p_star),), Rule())
 
 
@@ -373,3 +351,19 @@ def weight_moments(model: Network, order: int) -> Real:
         u, negative = _side(teacher, student, a, rule, 0.0, more)
         f, mass = np.concatenate([v, -u / (1 + u)]), np.concatenate([positive, negative])
     return np.array([np.sum(mass * f**n) for n in range(1, order + 1)])
+
+
+def compound_moment(alpha: Real, cumulants: Real) -> Real:
+    """The last moment of the spectrum at alpha (n,), from E f^k, k = 1, 2, ...: a free compound Poisson law."""
+    k = len(cumulants)
+    moments = np.zeros((k + 1, alpha.size))
+    powers = np.zeros((k + 1, k + 1, alpha.size))  # [x^j] (sum_i m_i x^i)^s at [s, j]
+    moments[0], powers[:, 0] = 1.0, 1.0
+    for n in range(1, k + 1):
+        s = np.arange(1, n + 1)
+        # Non-crossing partitions by the block that holds the first element, of size s
+        moments[n] = alpha * np.einsum("s,sa->a", cumulants[:n], powers[s, n - s])
+        # (sum)^s = (sum)^(s-1) + (sum - 1) (sum)^(s-1), for those s that higher moments ask for at this order
+        grown = np.einsum("ia,sia->sa", moments[1 : n + 1], powers[: k - n + 1, n - 1 :: -1][:, :n])
+        powers[1 : k - n + 2, n] = np.cumsum(grown, axis=0)
+    return moments[k]

@@ -224,17 +224,7 @@ def sobol_cloud(model: Network, repeat: int, level: int) -> Cloud:
 
 
 def fit(model: Network) -> None:
-    """Raise ParameterError where a model has no such clouds.
-
-    Parameters
-    ----------
-    model : Network
-
-    Raises
-    ------
-    ParameterError
-        For p = inf.
-    """
+    """Raise ParameterError for p = inf, which has no such clouds."""
     if math.isinf(model.p):
         raise ParameterError("p must be finite for this teacher or with output_noise, got inf")
 

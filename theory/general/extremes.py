@@ -69,18 +69,7 @@ def scalar(model: Network) -> bool:
 
 @lru_cache(maxsize=64)
 def bottom(model: Network) -> Extreme:
-    """The infimum of the weights themselves.
-
-    Parameters
-    ----------
-    model : Network
-        Of finite p.
-
-    Returns
-    -------
-    Extreme
-        Its value is -inf where the weights are unbounded below.
-    """
+    """The infimum of the weights themselves, for finite p: its value is -inf where they are unbounded below."""
     return _extreme(model, np.zeros((int(model.p), int(model.p))))
 
 

@@ -169,34 +169,12 @@ def _density(x: Array, k: int) -> Array:
 
 
 def sobol(dimensions: int, rng: np.random.Generator, level: int) -> Array:
-    """Scrambled Sobol points of the unit cube.
-
-    Parameters
-    ----------
-    dimensions, level : int
-        Of the cube, at most SOBOL_DIMENSIONS; log2 of the number of points.
-    rng : numpy.random.Generator
-        Scrambles them.
-
-    Returns
-    -------
-    array (2^level, dimensions)
-    """
+    """Scrambled Sobol points (2^level, dimensions) of the unit cube, of at most SOBOL_DIMENSIONS."""
     from scipy.stats.qmc import Sobol  # late: takes as long as all other imports
 
     return Sobol(dimensions, rng=rng).random_base2(level)
 
 
 def normals(uniform: Array) -> Array:
-    """Points of the unit cube as ones of independent normals.
-
-    Parameters
-    ----------
-    uniform : array
-        In [0, 1], any shape.
-
-    Returns
-    -------
-    array of that shape
-    """
+    """Points of the unit cube, any shape, as ones of independent normals."""
     return np.asarray(ndtri(np.clip(uniform, 2.0**-40, 1 - 2.0**-40)))

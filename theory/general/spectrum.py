@@ -8,10 +8,7 @@ Routes, the most exact that holds is taken (`route`):
                  loss or teacher (`theory.general.laws`); steps are halved until nothing moves, the last change is the error
     "points"     everything else: the matrix Dyson equation on product rules or Sobol points (`theory.general.points`)
 
-Kinds of the edge are "sharp" and "smooth", "atom" (no weight is negative and alpha <= 1), "no edge" (weights unbounded below)
-and "unresolved". Kinds of a threshold are "continuous", "discontinuous", "none", "no edge" and "unresolved".
-
-Units are those of the Hessian, or of (p/2) H for p = inf.
+Kinds and units are told by `theory.answers`.
 """
 
 from __future__ import annotations

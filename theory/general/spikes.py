@@ -158,22 +158,8 @@ class SpikeBlock:
 
 
 def overlap_at(block: SpikeBlock, state: State, directions: Array, z: float) -> float:
-    """Squared overlap with the spike directions of an outlier; 0 at a sharp edge.
-
-    Parameters
-    ----------
-    block : SpikeBlock
-    state : State
-        The sums at z.
-    directions : array (n, k, p)
-        Null vectors of the block.
-    z : float
-        Place of the outlier.
-
-    Returns
-    -------
-    float
-    """
+    """Squared overlap with the spike directions of an outlier at z, where the sums are `state` and the null vectors of the
+    block `directions` (n, k, p); 0 at a sharp edge."""
     # -dQ/dz, whitened; it diverges at a sharp edge, where the overlap is 0
     x = newton_step(state, state.z_slope(z), z)
     if x is None:
@@ -183,29 +169,10 @@ def overlap_at(block: SpikeBlock, state: State, directions: Array, z: float) -> 
 
 
 def outlier_of(block: SpikeBlock, start: State, order: int, edge: float) -> tuple[State, float, Array]:
-    """The outlier of one order, which must exist, from a state at the edge: Newton's method on Z(Q) = z I with the ordered
-    eigenvalue of Xi equal to z. The pair stays regular at the edge.
+    """The outlier of one ascending order, which must exist, from a state at the edge: the sums there, its place and null
+    vectors (n, k, p). Raises NotConverged where it is not found.
 
-    Parameters
-    ----------
-    block : SpikeBlock
-    start : State
-        At the edge.
-    order : int
-        Which eigenvalue of Xi, ascending.
-    edge : float
-        In units of the equation.
-
-    Returns
-    -------
-    tuple (State, float, array (n, k, p))
-        The sums there, the place, null vectors.
-
-    Raises
-    ------
-    NotConverged
-        Where it is not found.
-    """
+    Newton's method on Z(Q) = z I with the ordered eigenvalue of Xi equal to z. The pair stays regular at the edge."""
     state: State | None = start
     z = start.centre()
     best = np.inf

@@ -235,19 +235,7 @@ class State:
 
 
 def newton_step(state: State, residual: Array, z: float) -> Array | None:
-    """Solve (I - L) x = residual; None where I - L is not positive definite, that is, not left of the edge.
-
-    Parameters
-    ----------
-    state : State
-    residual : array (d,)
-        In orthonormal coordinates.
-    z : float
-
-    Returns
-    -------
-    array (d,) or None
-    """
+    """Solve (I - L) x = residual (d,) at z; None where I - L is not positive definite, that is, not left of the edge."""
     try:
         # Cholesky's factorisation is the test rho < 1 as well.
         return cho_solve(cho_factor(state.left(z), lower=True), residual)

@@ -303,54 +303,18 @@ def supremum(function: Callable[[Array], Array]) -> float:
 
 
 def shifted(lam: Array, bias: tuple[float, ...] | None, xp: Any) -> Array:
-    """Arguments of the students' activations: preactivations with their biases.
-
-    Parameters
-    ----------
-    lam : array (..., p)
-        Preactivations.
-    bias : tuple of float
-        (p,), or None for 0.
-    xp : module
-        numpy or jax.numpy.
-
-    Returns
-    -------
-    array (..., p)
-    """
+    """Arguments of the activations: preactivations lam (..., p) with the biases (p,); here and below xp is numpy or
+    jax.numpy."""
     return lam if bias is None else lam + xp.asarray(bias, dtype=lam.dtype)
 
 
 def weighed(values: Array, readout: tuple[float, ...] | None, xp: Any) -> Array:
-    """Values of the students times the readout.
-
-    Parameters
-    ----------
-    values : array (..., p)
-    readout : tuple of float
-        (p,), or None for 1/p.
-    xp : module
-        numpy or jax.numpy.
-
-    Returns
-    -------
-    array (..., p)
-    """
+    """Values (..., p) of the students times the readout (p,)."""
     return values / values.shape[-1] if readout is None else values * xp.asarray(readout, dtype=values.dtype)
 
 
 def read(values: Array, readout: tuple[float, ...] | None, xp: Any) -> Array:
-    """The output yhat: the sum of weighed values, their mean without a readout.
-
-    Parameters
-    ----------
-    values, readout, xp
-        As in `weighed`.
-
-    Returns
-    -------
-    array (...)
-    """
+    """The output yhat (...): the sum of weighed values (..., p), their mean without a readout."""
     return xp.mean(values, axis=-1) if readout is None else xp.sum(weighed(values, readout, xp), axis=-1)
 
 

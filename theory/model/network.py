@@ -3,14 +3,11 @@
     u_l = w*_l.x      y = mean_l s*(u_l + sqrt(noise) zeta_l) + sqrt(output_noise) xi      x = Sigma^(1/2) N(0, I_N / N)
     lam_k = w_k.x     yhat = mean_k s(lam_k)                 zeta, xi ~ N(0, 1)            Hessian of sum_mu l(y, yhat)
 
-At N = inf (u, lam) is a Gaussian vector of unit variances: E[u u^T] = I, E[lam u^T] = R, E[lam lam^T] = Q. Every such
-network has weights that are diagonal plus rank one, with l' and l'' the derivatives of the loss in yhat:
+At N = inf (u, lam) is a Gaussian vector of unit variances: E[u u^T] = I, E[lam u^T] = R, E[lam lam^T] = Q. With a readout c,
+biases b and a `target` f* outputs are yhat = sum_k c_k s(lam_k + b_k), c = 1/p and b = 0 without, and y = f*(u_1 .. u_p*).
+Weights are diagonal plus rank one, with l' and l'' the derivatives of the loss in yhat:
 
-    F = l'' grad yhat grad yhat^T + l' Hess yhat = diag(l' s''(lam) / p) + l'' (s'(lam) / p) (s'(lam) / p)^T.
-
-With a readout c, biases b and a `target` f* outputs are yhat = sum_k c_k s(lam_k + b_k) and y = f*(u_1 .. u_p*), and
-
-    F = diag(l' c s''(lam + b)) + l'' (c s'(lam + b)) (c s'(lam + b))^T.
+    F = l'' grad yhat grad yhat^T + l' Hess yhat = diag(l' c s''(lam + b)) + l'' (c s'(lam + b)) (c s'(lam + b))^T.
 """
 
 from __future__ import annotations
@@ -399,21 +396,7 @@ class Network:
 
 
 def network(model: Any) -> Network:
-    """`model` itself, which has to be a Network.
-
-    Parameters
-    ----------
-    model : Network
-
-    Returns
-    -------
-    Network
-
-    Raises
-    ------
-    ParameterError
-        On anything else.
-    """
+    """`model` itself; ParameterError unless it is a Network."""
     if not isinstance(model, Network):
         raise ParameterError(f"model must be a Network, got {shown(model)}")
     return model

@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.special import dawsn, expi, gammaln
 
 import theory
-from theory import Committee, threshold_map
+from theory import Network, threshold_map
 from theory.checks import ParameterError
 from theory.exact import averages
 from theory.exact.averages import (
@@ -29,7 +29,6 @@ from theory.exact.averages import (
     kernel_yhat_phi,
 )
 from theory.exact.bulk import edges
-from theory.general import Network
 from theory.general.quadrature import chi_square_law
 
 # Some 200 positive terms, each with a few roundings of exp and log1p: 14 roundings of the sum at random, three times that.
@@ -62,62 +61,6 @@ def test_extended_precision_refines_double(t):
     for a, b in zip(double, average([kernel_w, kernel_u, kernel_v], models, t, 1 - t), strict=True):
         assert b.dtype == np.longdouble
         np.testing.assert_allclose(a, b.astype(float), rtol=SUM)
-
-
-@pytest.mark.parametrize(
-    "p, p_star, a, t", [(1, 1, 0.5, 0.3), (2, 1, 0.3, 0.9), (3, 2, 2.0, 1.0), (8, 5, 0.05, 0.7)]
-)
-def test_sampled_labels(p, p_star, a, t):
-    """Against the average of the weights written out, over 250,000 labels; 5 sigma on 5 numbers of 4 models: 1e-5."""
-    rng = np.random.default_rng(1)
-    y = rng.chisquare(p_star, 250_000) / p_star
-    yhat = rng.chisquare(p, 250_000) / p
-    phis = [(c * yhat - y) / (a + y) / (1 + t * (c * yhat - y) / (a + y)) for c in (1, 3)]
-    first, third = 1 - 1 / p, 1 / p
-
-    def mixture(*values):
-        return first * values[0] + third * values[1]
-
-    samples = [
-        mixture(*phis),
-        mixture(*((t * x) ** 2 for x in phis)),
-        mixture(*(t * (1 - y) * x for x in phis)),
-        mixture(*(y * (t * x) ** 2 for x in phis)),
-        yhat * phis[1],
-    ]
-    model, t = Widths.of([p], p_star, a), np.array([t])
-    exact = average([kernel_k, kernel_w, kernel_u, kernel_v], model, t, 1 - t)
-    exact += average([kernel_yhat_phi], model, t, 1 - t, branches=(3,))
-    for sample, value in zip(samples, exact, strict=True):
-        assert abs(sample.mean() - value[0]) < 5 * sample.std() / 500
-
-
-@pytest.mark.parametrize("t", [0.97, 0.4])
-def test_slopes_are_derivatives(t):
-    """Central differences in extended precision: step 1e-5, error of order 1e-10."""
-    h = 1e-5
-    pairs = [(kernel_w, kernel_w_slope), (kernel_u, kernel_u_slope), (kernel_v, kernel_v_slope)]
-    values, slopes = (list(x) for x in zip(*pairs, strict=True))
-    moderate = HARD.take(np.flatnonzero(HARD.a > 0.1))
-    at = [np.full(moderate.shape, t + d) for d in (-h, 0, h)]
-    low, high = (average(values, moderate, x, 1 - x) for x in (at[0], at[2]))
-    for below, above, slope in zip(low, high, average(slopes, moderate, at[1], 1 - at[1]), strict=True):
-        np.testing.assert_allclose((above - below) / (2 * h), slope, rtol=1e-7)
-
-
-def test_derivatives_in_a_at_the_end_of_the_walk():
-    one, h = np.ones(1), 1e-5
-    for p, p_star in ((1, 1), (3, 2), (512, 50), (math.inf, 1)):
-        low, mid, high = (Widths.of([p], p_star, 0.7 + d) for d in (-h, 0, h))
-        for kernel, slope in ((kernel_w_minus_u, kernel_w_minus_u_in_a), (kernel_u, kernel_u_in_a)):
-            (below,), (above,) = (average([kernel], m, one, 0 * one) for m in (low, high))
-            (rate,) = average([slope], mid, one, 0 * one)
-            assert (above - below) / (2 * h) == pytest.approx(rate, rel=1e-8)
-
-
-def test_excess_is_the_difference_at_the_end_of_the_walk():
-    difference, w, u = average([kernel_w_minus_u, kernel_w, kernel_u], *everywhere(1.0))
-    np.testing.assert_array_less(np.abs(difference - (w - u)), 2e-14 * (w + u))
 
 
 def test_wide_students_approach_the_limit():
@@ -185,7 +128,8 @@ def test_continuation_agrees_with_the_real_axis_below_one():
         np.testing.assert_allclose(a, b, rtol=1e-10)
 
 
-NOISY = [(1, 1, 0.7, 0.4, 0.6), (2, 3, 1.3, 1.0, 0.9), (3, 1, 0.2, 0.05, 0.3)]
+NOISY = [(1, 1, 0.7, 0.4, 0.6), (2, 3, 1.3, 1.0, 0.9), (3, 1, 0.2, 0.05, 0.3), (8, 5, 0.05, 0.0, 0.7)]
+CLEAN = [(1, 50, 0.3, 0.0, 0.4), (512, 50, 0.5, 0.0, 0.97), (math.inf, 3, 2.0, 0.0, 0.97)]
 
 
 @pytest.mark.parametrize(("p", "p_star", "a", "noise", "t"), NOISY)
@@ -207,8 +151,8 @@ def test_averages_are_those_of_two_chi_squares(p, p_star, a, noise, t):
     assert abs(free - np.sum(weight * yhat * (yhat - y) / (a + y))) < 1e-10
 
 
-@pytest.mark.parametrize(("p", "p_star", "a", "noise", "t"), NOISY)
-def test_slopes_with_noise_are_derivatives(p, p_star, a, noise, t):
+@pytest.mark.parametrize(("p", "p_star", "a", "noise", "t"), NOISY + CLEAN)
+def test_slopes_are_derivatives(p, p_star, a, noise, t):
     """Central differences of step 1e-5: 1e-8 from the step, relative to second derivatives of order one."""
     h = 1e-5
     for kernel, slope in ((kernel_w, kernel_w_slope), (kernel_u, kernel_u_slope), (kernel_v, kernel_v_slope)):
@@ -230,19 +174,6 @@ def test_a_figure_seen_in_samples():
     found = theory.outliers(Network(a=2.0, noise=0.3), 6.0)[0]
     assert abs(found.value + 1.223) < 1e-3
     assert abs(found.overlap - 0.383) < 1e-3
-
-
-def test_no_noise_is_the_committee_bit_for_bit():
-    alphas = np.geomspace(0.2, 30, 9)
-    for model in (Committee(1, 1, 0.5), Committee(3, 2, 2.0), Committee(math.inf, 1, 0.3)):
-        plain = Network(model.p, model.p_star, model.a)
-        for ours, theirs in zip(
-            vars(theory.spectrum(plain, alphas)).values(),
-            vars(theory.spectrum(model, alphas)).values(),
-            strict=True,
-        ):
-            np.testing.assert_array_equal(ours, theirs)
-        assert theory.threshold(plain) == theory.threshold(model)
 
 
 def test_thresholds_close_the_gap():

@@ -18,22 +18,22 @@ from theory.exact.bulk import edge_resolvent, z_of_g
 from theory.exact.density import moment, stieltjes
 from theory.exact.resolvent import trace
 from theory.exact.weight_law import weight_law
-from theory.model import Committee
+from theory.model import Network
 
 # model, alpha; sharp and smooth edges, alpha below, at and above 1, small and large widths and a
 POINTS = [
-    (Committee(1, 1, 0.5), 2.0),
-    (Committee(1, 1, 0.5), 0.5),
-    (Committee(1, 2, 1.0), 1.0),
-    (Committee(2, 1, 1.0), 0.8),
-    (Committee(2, 1, 0.3), 1.5),
-    (Committee(4, 2, 0.3), 5.0),
-    (Committee(3, 3, 1e-3), 1.2),
-    (Committee(16, 1, 1.0), 0.7),
-    (Committee(64, 20, 0.5), 9.0),
+    (Network(1, 1, 0.5), 2.0),
+    (Network(1, 1, 0.5), 0.5),
+    (Network(1, 2, 1.0), 1.0),
+    (Network(2, 1, 1.0), 0.8),
+    (Network(2, 1, 0.3), 1.5),
+    (Network(4, 2, 0.3), 5.0),
+    (Network(3, 3, 1e-3), 1.2),
+    (Network(16, 1, 1.0), 0.7),
+    (Network(64, 20, 0.5), 9.0),
 ]
 SHARP = [point for point in POINTS if theory.edge(*point).kind == "sharp"]
-SMOOTH = [(Committee(2, 1, 1.0), 0.8), (Committee(1, 1, 1.0), 0.5), (Committee(16, 1, 1.0), 0.7)]
+SMOOTH = [(Network(2, 1, 1.0), 0.8), (Network(1, 1, 1.0), 0.5), (Network(16, 1, 1.0), 0.7)]
 
 
 def unit(model):
@@ -60,7 +60,7 @@ def test_both_kinds_of_edge_are_among_the_points():
 def test_reference_densities(reference):
     """The tabulated values were taken at Im z = 1e-7: the resolvent there reproduces them, the density nearly."""
     for row in reference["density"]:
-        model = Committee(row["p"], row["p_star"], row["a"])
+        model = Network(row["p"], row["p_star"], row["a"])
         blurred = -stieltjes(model, row["alpha"], row["lam"] + 1e-7j).imag / math.pi
         assert blurred == pytest.approx(row["rho"], rel=1e-12)
         assert density(model, row["alpha"], row["lam"]) == pytest.approx(row["rho"], rel=1e-6)
@@ -81,7 +81,7 @@ def test_mass_and_moments(model, alpha):
 )
 def test_mass_at_infinite_width(p_star, alpha):
     """p = inf has a right edge too: found here as the point beyond which the density is exactly 0."""
-    model = Committee(math.inf, p_star, 1.0)
+    model = Network(math.inf, p_star, 1.0)
     inside, outside = theory.edge(model, alpha).value + 0.5, 30.0
     while outside - inside > 1e-14 * outside:
         middle = 0.5 * (inside + outside)
@@ -95,8 +95,8 @@ def test_mass_at_infinite_width(p_star, alpha):
 
 @pytest.mark.parametrize(("p", "p_star", "a"), [(1, 1, 0.7), (2, 1, 1.0), (2, 2, 2.0), (3, 1, 0.5)])
 def test_moments_from_the_weights(p, p_star, a):
-    """E (1/p) Tr F^n from Committee.weights itself: polynomials in lam by Gauss-Hermite, u by quadrature in |u|."""
-    model, alpha = Committee(p, p_star, a), 1.3
+    """E (1/p) Tr F^n from Network.weights itself: polynomials in lam by Gauss-Hermite, u by quadrature in |u|."""
+    model, alpha = Network(p, p_star, a), 1.3
     x, h = np.polynomial.hermite_e.hermegauss(8)
     grid = np.stack([axis.ravel() for axis in np.meshgrid(*[x] * p, indexing="ij")], axis=1)
     prob = np.prod(np.meshgrid(*[h / h.sum()] * p, indexing="ij"), axis=0).ravel()
@@ -120,13 +120,13 @@ def test_moments_from_the_weights(p, p_star, a):
 
 
 MP_POINTS = [
-    (Committee(8, 1, 0.5), 0.7, -0.1 + 1e-3j),
-    (Committee(4, 2, 0.3), 0.7, 1e-3 + 1e-3j),
-    (Committee(6, 5, 1e-3), 1.0, 4 + 0.1j),
-    (Committee(3, 1, 1e-4), 1.5, -0.3 + 0.1j),
-    (Committee(512, 1, 1.0), 1.5, 1e-3 + 1e-5j),
-    (Committee(math.inf, 3, 0.5), 2.0, -0.4 + 1e-2j),
-    (Committee(math.inf, 1, 1e-4), 0.4, -0.5 + 1e-3j),
+    (Network(8, 1, 0.5), 0.7, -0.1 + 1e-3j),
+    (Network(4, 2, 0.3), 0.7, 1e-3 + 1e-3j),
+    (Network(6, 5, 1e-3), 1.0, 4 + 0.1j),
+    (Network(3, 1, 1e-4), 1.5, -0.3 + 0.1j),
+    (Network(512, 1, 1.0), 1.5, 1e-3 + 1e-5j),
+    (Network(math.inf, 3, 0.5), 2.0, -0.4 + 1e-2j),
+    (Network(math.inf, 1, 1e-4), 0.4, -0.5 + 1e-3j),
 ]  # every second by default: two teachers, small a, p = inf
 
 
@@ -142,9 +142,13 @@ def test_resolvent_against_mpmath(model, alpha, z):
     assert float(exact.imag) == pytest.approx(t.imag, rel=1e-12)
 
 
-TAILS = [(Committee(math.inf, 1, 1.0), 0.7, distance) for distance in (0.05, 0.0085)]
-TAILS += [pytest.param(Committee(math.inf, 1, 1.0), 0.7, 0.0026, marks=pytest.mark.slow)]
-TAILS += [(Committee(math.inf, 2, 0.8), 1.1, 0.01), (Committee(8, 1, 1.0), 0.6, 0.0016)]
+TAILS = [(Network(math.inf, 1, 1.0), 0.7, distance) for distance in (0.05, 0.0085)]
+TAILS += [pytest.param(Network(math.inf, 1, 1.0), 0.7, 0.0026, marks=pytest.mark.slow)]
+TAILS += [(Network(math.inf, 2, 0.8), 1.1, 0.01), (Network(8, 1, 1.0), 0.6, 0.0016)]
+TAILS += [
+    pytest.param(Network(2, 1, 1.0), 0.8, distance, marks=pytest.mark.slow)
+    for distance in (0.004, 0.0025, 0.0007, 0.0004)
+]
 
 
 @pytest.mark.parametrize(("model", "alpha", "distance"), TAILS)
@@ -160,20 +164,9 @@ def test_tail_of_a_smooth_edge_against_mpmath(model, alpha, distance):
 
 
 def test_tail_reaches_below_1e_100():
-    model, alpha = Committee(math.inf, 1, 1.0), 0.7
+    model, alpha = Network(math.inf, 1, 1.0), 0.7
     rho = density(model, alpha, theory.edge(model, alpha).value + np.array([0.0085, 0.0026, 0.0013]))
     assert 1e-31 < rho[0] < 1e-29 and 1e-110 < rho[1] < 1e-99 and 1e-220 < rho[2] < 1e-200
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("distance", [0.004, 0.0025, 0.0007, 0.0004])
-def test_tail_at_finite_width_against_mpmath(distance):
-    model, alpha = Committee(2, 1, 1.0), 0.8
-    lam = theory.edge(model, alpha).value + distance
-    rho = density(model, alpha, lam)
-    t = -stieltjes(model, alpha, lam + 1e-300j)
-    exact = exact_t(model, alpha, mp.mpf(lam), t, 15 + int(-math.log10(rho)))
-    assert float(exact.imag / mp.pi) == pytest.approx(rho, rel=1e-10)
 
 
 @pytest.mark.parametrize(("model", "alpha"), SMOOTH)
@@ -226,17 +219,10 @@ def test_resolvent_inverts_z_of_g_left_of_the_edge(model, alpha):
     np.testing.assert_allclose(back.imag, 1e-30 / slope, rtol=1e-9)
 
 
-def test_far_away_the_resolvent_is_the_moment_series():
-    model, alpha = Committee(2, 1, 0.7), 0.6
-    z = 1e4 * np.exp(1j * np.array([0.1, 1.5, 3.0]))
-    series = sum(moment(model, alpha, k) / z ** (k + 1) for k in range(4))
-    np.testing.assert_allclose(stieltjes(model, alpha, z), series, rtol=1e-9)
-
-
 @pytest.mark.parametrize("alpha", [0.3, 0.8, 0.999])
 def test_density_next_to_the_atom(alpha):
     """Continuous at 0 down to any scale; the limit there is alpha q(0)/(1 - alpha), q(0) the density of f at 0."""
-    model = Committee(2, 3, 0.7)
+    model = Network(2, 3, 0.7)
     at_zero = density(model, alpha, 0.0)
     tiny = density(model, alpha, np.array([-1e-40, -1e-15, 1e-15, 1e-40]))
     np.testing.assert_allclose(tiny, at_zero, rtol=1e-6)
@@ -248,27 +234,18 @@ def test_density_next_to_the_atom(alpha):
 
 
 def test_density_at_zero_where_it_is_singular():
-    assert density(Committee(1, 1, 1.0), 0.5, 0.0) == math.inf
-    assert density(Committee(2, 1, 1.0), 1.0, 0.0) == math.inf
-    assert math.isfinite(density(Committee(1, 1, 1.0), 1.01, 0.0))
-    assert math.isfinite(density(Committee(math.inf, 1, 1.0), 0.5, 0.0))
+    assert density(Network(1, 1, 1.0), 0.5, 0.0) == math.inf
+    assert density(Network(2, 1, 1.0), 1.0, 0.0) == math.inf
+    assert math.isfinite(density(Network(1, 1, 1.0), 1.01, 0.0))
+    assert math.isfinite(density(Network(math.inf, 1, 1.0), 0.5, 0.0))
     lam = np.array([1e-12, 1e-14, 1e-20, 1e-26, 1e-30, 1e-60])
     for side in (lam, -lam):
-        rho = density(Committee(2, 1, 1.0), 1.0, side)  # alpha = 1: like |lambda|^(-1/2)
+        rho = density(Network(2, 1, 1.0), 1.0, side)  # alpha = 1: like |lambda|^(-1/2)
         np.testing.assert_allclose(np.diff(np.log(rho)) / np.diff(np.log(lam)), -0.5, atol=1e-4)
 
 
-def test_wide_students_approach_infinite_width():
-    """In units of (p/2) H, the difference from p = inf falls like 1/p."""
-    alpha, lam = 1.5, np.array([-0.5, -0.2, 0.3])
-    limit = density(Committee(math.inf, 1, 1.0), alpha, lam)
-    error = [density(Committee(p, 1, 1.0), alpha, lam * 2 / p) * 2 / p - limit for p in (512, 2048)]
-    np.testing.assert_allclose(error[0] / error[1], 4, rtol=0.03)
-    assert np.max(np.abs(error[1] / limit)) < 5e-3
-
-
 def test_shapes_and_broadcasting():
-    model = Committee(2, 1, 0.3)
+    model = Network(2, 1, 0.3)
     lam = np.linspace(-1.2, 3, 12).reshape(3, 4)
     single = density(model, 1.5, lam)
     assert single.shape == (3, 4) and isinstance(density(model, 1.5, 0.5), float)
@@ -300,7 +277,7 @@ def test_many_points_agree_with_single_ones():
 
 @pytest.mark.parametrize("p", [1, 2, math.inf])
 def test_fewer_digits_are_fewer_digits(p):
-    model = Committee(p, 1, 0.5)
+    model = Network(p, 1, 0.5)
     lam = theory.edge(model, 2.0).value + np.geomspace(0.01, 2, 20)
     exact = density(model, 2.0, lam)
     errors = [np.max(np.abs(density(model, 2.0, lam, digits=k) / exact - 1)) for k in (8, 10, 12)]
@@ -310,38 +287,16 @@ def test_fewer_digits_are_fewer_digits(p):
             density(model, 2.0, lam, digits=wrong)
 
 
-def test_bad_arguments_give_one_line():
-    model = Committee(1, 1, 1.0)
-    for call in (
-        lambda: stieltjes(model, 1.0, 0.5),
-        lambda: stieltjes(model, 1.0, 0.5 - 1j),
-        lambda: stieltjes(model, 1.0, np.array([1j, math.nan])),
-        lambda: stieltjes(model, 1.0, "z"),
-        lambda: stieltjes(model, -1.0, 1j),
-        lambda: density(model, 0.0, 1.0),
-        lambda: density(model, 1.0, math.nan),
-        lambda: density("model", 1.0, 1.0),
-        lambda: atom(model, -0.5),
-        lambda: moment(model, 1.0, -1),
-        lambda: moment(model, 1.0, 1.5),
-        lambda: moment(Committee(1, 1, 1e-4), 1.0, 90),
-        lambda: density(model, np.ones(2), np.ones(3)),
-    ):
-        with pytest.raises(ParameterError) as caught:
-            call()
-        assert "\n" not in str(caught.value)
-
-
 # Sharp and smooth edges, an atom, a support that ends, |t| large (alpha next to 1), students and teachers of many units.
 TRACED = [
-    (Committee(1, 1, 0.5), 0.3),
-    (Committee(2, 1, 0.05), 3.0),
-    (Committee(7, 3, 3.6), 3.5),
-    (Committee(40, 4, 0.12), 17.5),
-    (Committee(3, 4, 6.2), 38.6),
-    (Committee(2, 2, 1.0), 1.0 + 1e-7),
-    (Committee(math.inf, 3, 0.3), 0.8),
-    (Committee(math.inf, 8, 0.16), 12.9),
+    (Network(1, 1, 0.5), 0.3),
+    (Network(2, 1, 0.05), 3.0),
+    (Network(7, 3, 3.6), 3.5),
+    (Network(40, 4, 0.12), 17.5),
+    (Network(3, 4, 6.2), 38.6),
+    (Network(2, 2, 1.0), 1.0 + 1e-7),
+    (Network(math.inf, 3, 0.3), 0.8),
+    (Network(math.inf, 8, 0.16), 12.9),
 ]
 
 
@@ -377,8 +332,8 @@ def test_few_digits_stay_on_the_axis_of_many(model, alpha):
 
 BINS, SAMPLES, ALARM = 12, 60, 1e-3
 POOLED = [
-    pytest.param(Committee(1, 1, 0.7), 1.5, 300, 11, marks=pytest.mark.slow),
-    (Committee(2, 1, 1.0), 0.8, 150, 12),
+    pytest.param(Network(1, 1, 0.7), 1.5, 300, 11, marks=pytest.mark.slow),
+    (Network(2, 1, 1.0), 0.8, 150, 12),
 ]
 
 

@@ -7,20 +7,19 @@ import numpy as np
 import pytest
 
 import theory
-from theory.checks import ParameterError
 from theory.exact import committee_labels
 from theory.exact.bulk import edge_resolvent, z_of_g
 from theory.exact.outliers import edge_gap, outlier_resolvent, student_margins
-from theory.model import Committee, Network
+from theory.model import Network
 
-CORNERS = [Committee(p, p_star, a) for p in (1, 600, math.inf) for p_star in (1, 60) for a in (1e-4, 1e3)]
+CORNERS = [Network(p, p_star, a) for p in (1, 600, math.inf) for p_star in (1, 60) for a in (1e-4, 1e3)]
 
 
 def random_models(number, *ends):
     """The corners of the range and `number` models within it; with each a value, uniform between `ends`, these included."""
     rng = np.random.default_rng(number)
     widths = [math.inf if rng.uniform() < 0.3 else int(rng.integers(1, 601)) for _ in range(number)]
-    drawn = [Committee(p, int(rng.integers(1, 61)), float(10 ** rng.uniform(-4, 3))) for p in widths]
+    drawn = [Network(p, int(rng.integers(1, 61)), float(10 ** rng.uniform(-4, 3))) for p in widths]
     models = CORNERS + drawn
     if not ends:
         return models
@@ -57,41 +56,14 @@ def test_overlap_grows_with_samples_to_one(subtests):
             assert overlap[-1] > 0.999
 
 
-def test_continuous_overlap_grows_linearly_from_zero():
-    """q2 / (alpha - alpha_BBP) tends to a constant: its values at 1e-5 and 1e-7 differ by order 1e-5."""
-    for model in (Committee(1, 1, 0.5), Committee(2, 1, 1e-3), Committee(4, 2, 0.3)):
-        alpha = theory.threshold(model).alpha
-        at = alpha * (1 + np.array([1e-5, 1e-6, 1e-7]))
-        slopes = theory.spectrum(model, at).overlap / (at / alpha - 1)
-        np.testing.assert_allclose(slopes[1:], slopes[:-1], rtol=1e-4)
-
-
 def test_gap_is_the_difference_where_that_has_digits():
-    model = Committee(2, 1, 0.3)
+    model = Network(2, 1, 0.3)
     alpha = theory.threshold(model).alpha * np.array([[0.9, 1.01, 1.03], [1.2, 2.0, 40.0]])
     branch = theory.spectrum(model, alpha)
     np.testing.assert_allclose(edge_gap(model, alpha), branch.edge - branch.outlier, rtol=1e-8)
     assert edge_gap(model, 3.0) == pytest.approx(
         theory.edge(model, 3.0).value - theory.outliers(model, 3.0)[0].value
     )
-
-
-def test_gap_closes_quadratically():
-    model = Committee(1, 1, 0.5)
-    delta = np.array([1e-4, 1e-5, 1e-6, 1e-7])
-    alpha = theory.threshold(model).alpha
-    at = alpha * (1 + delta)
-    ratio = edge_gap(model, at) / (at / alpha - 1) ** 2
-    np.testing.assert_allclose(ratio[1:], ratio[:-1], rtol=1e-3)
-
-
-def test_infinite_width_is_the_limit_of_wide_students():
-    limit = theory.spectrum(Committee(math.inf, 2, 0.5), [2.0, 3.0, 20.0])
-    wide = [theory.spectrum(Committee(p, 2, 0.5), [2.0, 3.0, 20.0]) for p in (512, 1024)]
-    for name, scale in (("outlier", (256, 512)), ("overlap", (1, 1))):
-        near, far = (s * getattr(w, name) - getattr(limit, name) for s, w in zip(scale, wide, strict=True))
-        assert np.all(np.abs(near) < 0.02 * (1 + np.abs(getattr(limit, name))))
-        np.testing.assert_allclose(near / far, 2, rtol=0.03)
 
 
 @pytest.mark.parametrize("alpha, a", [(1e5, 1e-6), (1e5, 1e-9), (1e8, 1e-12), (2.0, 0.5)])
@@ -109,11 +81,11 @@ def test_an_outlier_tiny_beside_the_edge_keeps_its_digits(alpha, a):
             t = mp.exp(log_t)
             return mp.log(alpha * t * ((1 + a) ** 2 * inverse(t) - (1 + a)) / (1 - t) ** 2)
 
-        (found,) = theory.outliers(Committee(math.inf, 2, float(a)), float(alpha))
-        g = outlier_resolvent(Committee(math.inf, 2, float(a)), float(alpha))
+        (found,) = theory.outliers(Network(math.inf, 2, float(a)), float(alpha))
+        g = outlier_resolvent(Network(math.inf, 2, float(a)), float(alpha))
         t = mp.re(mp.exp(mp.findroot(excess, mp.log(-g))))
         exact = -1 / t + alpha * ((1 + a) * inverse(t) - 1) / (1 - t)
-        branch = theory.spectrum(Committee(math.inf, 2, float(a)), float(alpha))
+        branch = theory.spectrum(Network(math.inf, 2, float(a)), float(alpha))
     assert found.value == pytest.approx(float(exact), rel=1e-11)
     assert float(branch.outlier) == found.value
 
@@ -159,8 +131,8 @@ def test_outliers_at_large_a(p, p_star, noise):
 
 
 def test_degeneracy():
-    assert theory.outliers(Committee(3, 2, 0.5), 9.0)[0].multiplicity == 6
-    assert theory.outliers(Committee(math.inf, 2, 0.5), 9.0)[0].multiplicity == math.inf
+    assert theory.outliers(Network(3, 2, 0.5), 9.0)[0].multiplicity == 6
+    assert theory.outliers(Network(math.inf, 2, 0.5), 9.0)[0].multiplicity == math.inf
 
 
 def test_no_student_direction_leaves_the_bulk(subtests):
@@ -173,7 +145,7 @@ def test_no_student_direction_leaves_the_bulk(subtests):
 def test_student_margins_from_sampled_labels():
     """alpha t (K - T) with T applied to a matrix of each kind, averaged over 400,000 drawn labels; 3 means within 5
     standard errors: false alarm 2e-6."""
-    model, alpha = Committee(3, 1, 0.5), 1.7
+    model, alpha = Network(3, 1, 0.5), 1.7
     t = -edge_resolvent(model, alpha) * 2 / model.p
     rng = np.random.default_rng(5)
     lam, u = committee_labels(model, 400_000, rng)
@@ -194,13 +166,4 @@ def test_student_margins_from_sampled_labels():
 
 
 def test_student_of_one_unit_has_only_its_own_direction():
-    assert list(student_margins(Committee(), 2.0)) == ["singlet"]
-
-
-def test_bad_input():
-    for function in (theory.outliers, edge_gap, theory.spectrum, student_margins):
-        with pytest.raises(ParameterError, match=r"^alpha must be positive and finite"):
-            function(Committee(), -1.0)
-    for function in (theory.outliers, student_margins):
-        with pytest.raises(ParameterError, match=r"^alpha must be one number"):
-            function(Committee(), [1.0, 2.0])
+    assert list(student_margins(Network(), 2.0)) == ["singlet"]

@@ -13,7 +13,7 @@ from theory.exact.bulk import edge_root, outlier_root
 from theory.exact.outliers import squared_overlap
 from theory.exact.transition import alpha_zero_map, critical_normalisation, critical_width, threshold_map
 from theory.general.spectrum import alpha_zero
-from theory.model import Committee
+from theory.model import Network
 
 
 def test_tricritical_points(reference):
@@ -29,15 +29,6 @@ def test_kind_changes_at_the_critical_normalisation_with_noise():
     assert np.all(threshold_map(p, 2, a_c * (1 + 1e-9), noise).discontinuous)
     np.testing.assert_allclose(a_c[:, -1], a_c[:, -2], rtol=1e-6)  # 1/p of it, times up to 310
     assert critical_normalisation(3, 2, 1e-9) == pytest.approx(critical_normalisation(3, 2), rel=1e-7)
-
-
-def test_kind_changes_at_the_critical_normalisation():
-    for p, p_star in ((1, 1), (2, 1), (5, 3), (40, 1), (512, 50), (1, 200)):
-        a_c = critical_normalisation(p, p_star)
-        below, above = (theory.threshold(Committee(p, p_star, a_c * x)) for x in (1 - 1e-11, 1 + 1e-11))
-        assert (below.kind, above.kind) == ("continuous", "discontinuous")
-        assert below.jump == 0 and 0 < above.jump < 1e-9
-        assert below.alpha == pytest.approx(above.alpha, rel=1e-9)
 
 
 def test_threshold_is_lowest_at_the_critical_normalisation():
@@ -95,23 +86,6 @@ def test_infinite_width_closed_form():
     assert np.all(found.discontinuous)
     # q2 there: U = (2/p_star)/(1+a), W = U/(1+a), V = E[y (1-y)^2]/(1+a)^2, E[y (1-y)^2] = (2/p_star)(1 + 4/p_star)
     np.testing.assert_allclose(found.jump, a / (a + 1 + 4 / p_star), rtol=1e-10)
-
-
-def test_wide_students_approach_infinite_width():
-    limit = theory.threshold(Committee(math.inf, 1, 0.3))
-    for p, bound in ((512, 0.01), (100_000, 5e-5)):
-        found = theory.threshold(Committee(p, 1, 0.3))
-        assert abs(found.alpha - limit.alpha) < bound and abs(found.jump - limit.jump) < bound
-
-
-def test_critical_width_brackets_the_critical_normalisation():
-    for a, p_star in ((0.05, 1), (0.3, 1), (0.9, 2), (3.0, 10), (1e-4, 1)):
-        p_c = critical_width(a, p_star)
-        assert critical_normalisation(p_c, p_star) <= a
-        assert p_c == 1 or critical_normalisation(p_c - 1, p_star) > a
-    widths = critical_width([[0.1], [0.5]], [1, 2, 3])
-    assert widths.shape == (2, 3) and widths.dtype == np.int64 and widths[1, 0] == critical_width(0.5, 1)
-    assert critical_width(100.0) == 1
 
 
 def _difference(p, p_star, a):
@@ -179,6 +153,9 @@ def test_critical_width_is_the_inverse_of_the_critical_normalisation(p_star):
     a_c = critical_normalisation(p, p_star)
     np.testing.assert_array_equal(critical_width(a_c * (1 + 1e-15), p_star), p)
     np.testing.assert_array_equal(critical_width(a_c * (1 - 1e-15), p_star), p + 1)
+    widths = critical_width([[0.1], [0.5]], [1, 2, 3])
+    assert widths.shape == (2, 3) and widths.dtype == np.int64 and widths[1, 0] == critical_width(0.5, 1)
+    assert critical_width(100.0) == 1
 
 
 def test_kind_at_rounding_level():
@@ -199,12 +176,12 @@ def test_critical_normalisation_of_many():
 
 def test_overlap_extrapolation(reference):
     for row in reference["alpha_0_overlap"]:
-        value = alpha_zero(Committee(row["p"], row["p_star"], row["a"]), "overlap")
+        value = alpha_zero(Network(row["p"], row["p_star"], row["a"]), "overlap")
         assert value == pytest.approx(row["alpha_0"], abs=6e-4)
 
 
 def test_overlap_extrapolation_is_the_tangent_of_the_branch():
-    for model in (Committee(2, 1, 1.0), Committee(math.inf, 3, 0.4), Committee(5, 2, 2.0)):
+    for model in (Network(2, 1, 1.0), Network(math.inf, 3, 0.4), Network(5, 2, 2.0)):
         threshold, h = theory.threshold(model), 1e-5
         at = threshold.alpha * (1 + np.array([1, 2]) * h)
         near, far = theory.spectrum(model, at).overlap
@@ -215,14 +192,14 @@ def test_overlap_extrapolation_is_the_tangent_of_the_branch():
 
 def test_continuation_values():
     """Four digits known from principal values with the Dawson function, p_star = 1; no root for p = 1, a = 2."""
-    assert alpha_zero(Committee(2, 1, 1.0), "continuation") == pytest.approx(0.9015, abs=5e-5)
-    assert alpha_zero(Committee(8, 1, 0.5), "continuation") == pytest.approx(0.6712, abs=5e-5)
-    assert alpha_zero(Committee(1, 1, 2.0), "continuation") is None
+    assert alpha_zero(Network(2, 1, 1.0), "continuation") == pytest.approx(0.9015, abs=5e-5)
+    assert alpha_zero(Network(8, 1, 0.5), "continuation") == pytest.approx(0.6712, abs=5e-5)
+    assert alpha_zero(Network(1, 1, 2.0), "continuation") is None
 
 
 def test_both_estimates_meet_where_the_jump_is_small():
     for p, p_star in ((1, 1), (2, 1), (16, 1), (2, 2), (3, 20), (1, 50)):
-        model = Committee(p, p_star, critical_normalisation(p, p_star) * 1.01)
+        model = Network(p, p_star, critical_normalisation(p, p_star) * 1.01)
         pair = [alpha_zero(model, method) for method in ("overlap", "continuation")]
         assert pair[0] == pytest.approx(pair[1], rel=2e-4)
         assert pair[0] < theory.threshold(model).alpha
@@ -238,7 +215,7 @@ def test_continuation_where_the_jump_vanishes():
 
 
 def test_continuous_models_lose_their_overlap_at_the_threshold():
-    model = Committee(2, 1, 0.3)
+    model = Network(2, 1, 0.3)
     for method in ("overlap", "continuation"):
         assert alpha_zero(model, method) == theory.threshold(model).alpha
 
@@ -249,7 +226,7 @@ def test_alpha_zero_map():
         table = alpha_zero_map(p, 1, a, method)
         assert table.shape == (4, 3)
         for (i, j), value in np.ndenumerate(table):
-            single = alpha_zero(Committee(p[i, 0], 1, a[j]), method)
+            single = alpha_zero(Network(p[i, 0], 1, a[j]), method)
             assert (single is None and math.isnan(value)) or single == pytest.approx(value, rel=1e-12)
 
 
@@ -268,7 +245,7 @@ def test_bad_input():
     with pytest.raises(ParameterError, match=r"^p, p_star, a and noise must broadcast, got shapes"):
         threshold_map([1, 2, 3], 1, [0.5, 0.6])
     with pytest.raises(ParameterError, match=r"^method must be one of overlap, continuation, got 'tangent'$"):
-        alpha_zero(Committee(), "tangent")
+        alpha_zero(Network(), "tangent")
     with pytest.raises(ParameterError, match=r"^p must be"):
         critical_normalisation(0)
     with pytest.raises(ParameterError, match=r"^a must be"):
@@ -280,4 +257,4 @@ def test_bad_input():
 @pytest.mark.parametrize(("p", "p_star", "a"), [(3, 1, 4.0), (math.inf, 2, 2.714)])
 def test_alpha_zero_is_not_below_weak_recovery(p, p_star, a):
     """The tangents are 0.473 and 0.089 there, below p_star/2, where labels hold no information."""
-    assert alpha_zero(Committee(p, p_star, a)) is None
+    assert alpha_zero(Network(p, p_star, a)) is None

@@ -126,11 +126,6 @@ def test_tanh_outlier_mixes_teacher_and_student():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"alpha": -1.0}, "alpha must be positive"),
-        ({"p": 0}, "p must be an integer"),
-        ({"noise": -1}, "noise must be an integer"),
-        ({"points": 3}, "points must be an integer"),
-        ({"scramblings": 1}, "scramblings must be an integer"),
         ({"infimum": 5.0}, "infimum must bound"),
         ({"p": 2}, "must return shape"),
     ],
@@ -139,24 +134,3 @@ def test_bad_input(arguments, message):
     call = {"alpha": 2.0, "points": 64, **arguments}
     with pytest.raises(ParameterError, match=message):
         general_spectrum(lambda lam, u, xi: lam[:, 0] - u[:, 0], **call)
-
-
-@pytest.mark.slow
-def test_intervals_cover():
-    """40 committees with known answers, 40 edges and about 25 outliers and overlaps each: nominal 95 % intervals cover 90 to
-    99.9 %. Of 90 independent draws fewer are inside with probability 3e-2, all of them with 1e-2; seeds are fixed.
-    200 cases are in `benchmarks/general_models.py`.
-    """
-    rng = np.random.default_rng(5)
-    inside = []
-    for case in range(40):
-        model, alpha = Network(1, 1, np.exp(rng.uniform(-1, 1))), np.exp(rng.uniform(-0.7, 2))
-        found = general_spectrum(weight_of(model), alpha, points=2**11, seed=case)
-        edge, pulled = theory.edge(model, alpha), next(iter(theory.outliers(model, alpha)), None)
-        assert found.kind in (edge.kind, "unresolved")
-        inside.append(abs(found.edge - edge.value) < 1.96 * found.edge_error)
-        if pulled is not None and found.outliers.size:
-            inside.append(abs(found.outliers[0] - pulled.value) < 1.96 * found.outliers_error[0])
-            inside.append(abs(found.overlaps[0] - pulled.overlap) < 1.96 * found.overlaps_error[0])
-    assert len(inside) > 70
-    assert 0.90 <= np.mean(inside) <= 0.999

@@ -71,7 +71,7 @@ def test_the_committee_by_the_general_routes(p, error):
     """A Gram matrix given takes the model off the exact route, without changing it."""
     model, lam = Network(p, a=2.0, gram=np.eye(p)), np.array([-9.0, -0.3, 0.5, 1.5, 3.0])
     assert not model.is_committee
-    exact = theory.density(theory.Committee(p, 1, 2.0), 6.0, lam)
+    exact = theory.density(theory.Network(p, 1, 2.0), 6.0, lam)
     assert exact[0] == 0 < exact[2]
     np.testing.assert_allclose(density(model, 6.0, lam), exact, rtol=0, atol=error)
 
@@ -86,7 +86,7 @@ def test_curves():
     known = spectrum(Network(a=2.0), 4.0)
     curve = density_curve(Network(a=2.0), 4.0, 20, known=known)
     assert curve.spectrum is known
-    np.testing.assert_array_equal(curve.rho, theory.density(theory.Committee(1, 1, 2.0), 4.0, curve.lam))
+    np.testing.assert_array_equal(curve.rho, theory.density(theory.Network(1, 1, 2.0), 4.0, curve.lam))
 
 
 def test_what_is_refused():

@@ -64,6 +64,6 @@ def test_samples_below_the_threshold_follow_the_law_without_rare_weights():
     shares = np.array([solved(model, 5.0, 150, rng)[1][:4].mean() for _ in range(6)])
     law = Isotropic(node_law(TANH, 0.08, rare=False))
     (found,) = law.outliers(5.0, law.edge(5.0)[2])
-    wanted = found.overlap * (found.vector @ found.block.teacher @ found.vector)
+    wanted = found.overlap * found.teacher_share
     assert wanted > 0.15
     assert abs(shares.mean() - wanted) < 5 * shares.std(ddof=1) / math.sqrt(6) + 0.04

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import theory
-from theory import Committee, threshold_map
+from theory import Network, threshold_map
 from theory import alpha_zero as of_committee
 from theory.checks import ParameterError
-from theory.general import Network, alpha_zero, lowest_branch, spectrum, threshold
+from theory.general import alpha_zero, spectrum, threshold
 from theory.general.isotropic import Averages, Block, Isotropic
 from theory.general.laws import QuadraticLaw, node_law
 from theory.general.points import point_threshold
@@ -52,27 +52,6 @@ def test_nodes_agree_with_exact_averages(model, alpha):
         assert one.kind == two.kind
         assert abs(one.alpha - two.alpha) < 1e-10 * two.alpha
         assert abs(one.jump - two.jump) < 1e-9
-
-
-@pytest.mark.parametrize("model", [Committee(1, 1, 0.3), Committee(3, 2, 2.0), Committee(math.inf, 1, 0.5)])
-def test_a_committee_keeps_its_numbers(model):
-    for alpha in (0.7, 2.5, 9.0):
-        found, edge, pulled = (
-            spectrum(model, alpha),
-            theory.edge(model, alpha),
-            next(iter(theory.outliers(model, alpha)), None),
-        )
-        assert (found.edge, found.kind) == (edge.value, edge.kind)
-        assert len(found.outliers) == (pulled is not None)
-        if pulled is not None:
-            assert (found.outliers[0], found.overlaps[0]) == (pulled.value, pulled.overlap)
-            assert found.degeneracy == (pulled.multiplicity,) == (model.degeneracy,)
-    first = theory.threshold(model)
-    assert (threshold(model).alpha, threshold(model).kind) == (first.alpha, first.kind)
-    alphas = np.array([[0.5, 1.5], [3.0, 8.0]])
-    np.testing.assert_array_equal(
-        lowest_branch(model, alphas).overlap, theory.spectrum(model, alphas).overlap
-    )
 
 
 @pytest.mark.parametrize("alpha", [0.4, 1.3, 4.0, 30.0])
@@ -171,12 +150,12 @@ def test_ten_digits_for_every_activation(name):
 
 def test_shifted_square_is_another_committee():
     """He2: y and yhat both lose 1, so he2 with a is the committee with a - 1."""
-    found, plain = spectrum(Network(a=2.5, activation="he2"), 4.0), spectrum(Committee(1, 1, 1.5), 4.0)
+    found, plain = spectrum(Network(a=2.5, activation="he2"), 4.0), spectrum(Network(1, 1, 1.5), 4.0)
     assert abs(found.edge - plain.edge) < 1e-12
     teachers = found.outliers[found.teacher_share > 0.5]
     np.testing.assert_allclose(teachers, plain.outliers, atol=1e-12)
     wide = spectrum(Network(3, 2, a=2.5, activation="he2"), 4.0)
-    assert abs(wide.edge - theory.edge(Committee(3, 2, 1.5), 4.0).value) < 1e-10
+    assert abs(wide.edge - theory.edge(Network(3, 2, 1.5), 4.0).value) < 1e-10
 
 
 @pytest.mark.parametrize(
@@ -203,7 +182,7 @@ def test_no_false_sharp_edge(alpha):
     nodes = Isotropic(node_law(Network(a=2.0), STEP))
     value, kind, q = nodes.edge(alpha)
     assert kind == "smooth"
-    assert abs(value - theory.edge(Committee(a=2.0), alpha).value) < 1e-10
+    assert abs(value - theory.edge(Network(a=2.0), alpha).value) < 1e-10
     assert nodes.outliers(alpha, q) == []
 
 
