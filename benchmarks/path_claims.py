@@ -19,7 +19,7 @@ from scipy.linalg import eigh
 from theory.finite.quenched import quenched
 from theory.model import Network
 from theory.path import closure, conditioned, force
-from theory.path.used import moments
+from theory.path.conditioned import moments
 
 # p, a, alpha, overlap of the start, n
 MODELS = [

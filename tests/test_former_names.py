@@ -52,6 +52,7 @@ WORKS = {
     "theory.model.Committee": "theory:Network",
     "theory.model.target.Target": "theory:Target",
     "theory.path.Conditioned": "theory.answers:Prediction",
+    "theory.path.used.closure": "theory.path:closure",
     "theory.quenched.Quenched": "theory.answers:Prediction",
     "theory.quenched.quenched": "theory.finite:quenched",
     "theory.teacher_branch": "theory:spectrum",

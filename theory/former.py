@@ -82,6 +82,7 @@ THEORY = Former(
         "general.spectrum:threshold": "bbp_threshold exact.transition.bbp_threshold",
         "minima.count": "minima.answers minima.overlaps minima.transition",
         "model.activations": "model.target",
+        "path.conditioned": "path.used",
         "model.network": "general.network",
         "model.network:Network": "Committee model.Committee",
     },

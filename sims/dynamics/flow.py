@@ -81,7 +81,7 @@ class State(NamedTuple):
     largest, top   estimate of the Riemannian Hessian's largest eigenvalue, and its vector (p, N)
     time           sum of the steps; taken: their number; left: how many until the next record; code: RUNNING or End
     used           (p, M) sum of all forces so far, each with the factors by which the spheres have shrunk it: the student is
-                   c times the start, less X' of it (`theory.path.used`); (p, 0) where it is not kept
+                   c times the start, less X' of it (`theory.path.conditioned`); (p, 0) where it is not kept
     """
 
     student: Array

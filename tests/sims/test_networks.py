@@ -22,7 +22,7 @@ from tests.sims.instances import host_draw
 from theory.checks import ParameterError
 from theory.model import Committee, Target
 from theory.model.network import Network
-from theory.path.used import force
+from theory.path.conditioned import force
 
 N, ALPHA = 9, 2.5
 PARTS = ("value", "first", "second")  # of an activation

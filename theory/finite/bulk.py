@@ -1,4 +1,4 @@
-"""The bulk next to its left edge for many draws of the preactivations at once: energies, counts, and the eigenvalues there.
+"""The bulk next to its left edge for many draws of the preactivations at once: energies, and counts of eigenvalues.
 
 A label here is the pair (lambda, u) of one sample; those of a draw are its quenched disorder. A level is an eigenvalue of the
 bulk. Units of (p/2) H and t = -2g/p, as in theory.exact.bulk. With the labels of a draw fixed (theory.finite.quenched) the
@@ -17,22 +17,17 @@ make edge and outlier of a draw (theory.finite.quenched), and their means over l
 (theory.exact.averages). Regression on what they exceed their means by takes away 60 to 80 % of the variance of the lowest
 eigenvalue over draws, and 10 to 50 % of that of its overlap (N = 100 to 400, p = 1, 2, 4): the method of control variates,
 with errors of order 1/draws of their own.
-
-Levels (`airy_levels`): local statistics of eigenvalues depend on the symmetry class alone. A level of any bulk is placed by the
-variable y in which the mean number of levels below is (2 / 3 pi) y^{3/2}, as in the Airy process: at a square-root edge y is
-linear in the energy, elsewhere the map is that of equal counts. They are drawn as those of a GOE.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dsterf
 
 from theory.exact.averages import average, kernel_k, kernel_u
 from theory.exact.bulk import edge_resolvent, problems
@@ -359,54 +354,3 @@ def controlled_mean(values: Array, excess: Array) -> tuple[float, float]:
     variance = np.sum(rest**2) / (draws - 1 - len(slope)) * (1 / draws + np.sum((centre @ inverse) ** 2))
     value = np.clip(values.mean() - centre @ slope, values.min(), values.max())
     return float(value), float(np.sqrt(variance))
-
-
-ORDER = 400  # of the GOE: its 24 lowest levels differ from the Airy process by far less than they fluctuate
-# Vectors of the 24 lowest levels die out as Airy functions beyond row 172, to rounding at row 220.
-_SEEN = 24, 220
-_SEED, _BATCH = 20260, 64
-
-
-def airy_levels(draws: int, keep: int) -> Array:
-    """The lowest eigenvalues of independent GOE matrices, in the variable y of the Airy process.
-
-    Parameters
-    ----------
-    draws, keep : int
-        How many matrices, and how many of their lowest eigenvalues.
-
-    Returns
-    -------
-    array (draws, keep)
-        In the variable y, ascending; the same numbers at every call.
-
-    >>> airy_levels(3, 2).shape
-    (3, 2)
-    """
-    batches = [_batch(number, keep) for number in range(-(-draws // _BATCH))]
-    return np.concatenate(batches)[:draws]
-
-
-@lru_cache(maxsize=64)
-def _batch(number: int, keep: int) -> Array:
-    """Draws (64, keep) from a seed of their own, y of levels x of a semicircle on [-2, 2]; linear beyond its edge."""
-    rng = np.random.default_rng([_SEED, number])
-    x = np.array([_lowest(rng, keep) for _ in range(_BATCH)])
-    inside = np.clip(x, -2, 2)
-    # Share of the semicircle's mass below x.
-    below = 0.5 + inside * np.sqrt(4 - inside**2) / (4 * math.pi) + np.arcsin(inside / 2) / math.pi
-    y = (1.5 * math.pi * ORDER * np.maximum(below, 0)) ** (2 / 3)
-    # y of (2 / 3 pi) y^(3/2) = count; beyond the edge the local scale N^(2/3), which is its tangent.
-    return np.where(x > -2, y, ORDER ** (2 / 3) * (x + 2))
-
-
-def _lowest(rng: np.random.Generator, keep: int) -> Array:
-    """Tridiagonal form of the GOE (Dumitriu and Edelman, J. Math. Phys. 43 (2002) 5830), spectrum scaled to [-2, 2]."""
-    diagonal = rng.standard_normal(ORDER)
-    beside = np.sqrt(rng.chisquare(np.arange(ORDER - 1, 0, -1)) / 2)
-    rows = _SEEN[1] if keep <= _SEEN[0] else ORDER
-    values, info = dsterf(diagonal[:rows], beside[: rows - 1])
-    if info:
-        raise np.linalg.LinAlgError(f"sterf returned {info}")
-    # sterf has the radius (2 N)^(1/2).
-    return np.asarray(values[:keep]) / math.sqrt(ORDER / 2)

@@ -15,7 +15,7 @@ is not isotropic in the p blocks, which moves its edge and makes what couples to
 
 * the labels, and v: the students overlap with one another and with the teacher by N^{-1/2}, as in a sample, and lam with u
   (theory.finite.draw);
-* the lowest levels (24, more for p p_star > 4 at p > 1), those of a GOE at equal counts (theory.finite.bulk), and
+* the lowest levels (24, more for p p_star > 4 at p > 1), those of a GOE at equal counts (theory.finite.tracy_widom), and
   Gaussian couplings (single overlaps follow Porter and Thomas);
 * what the other levels give: theory.finite.block.
 
@@ -62,8 +62,9 @@ from theory.finite.block import (
     t_at,
     with_second_order,
 )
-from theory.finite.bulk import LabelBulk, airy_levels, label_bulk
+from theory.finite.bulk import LabelBulk, label_bulk
 from theory.finite.draw import Draw, draw, level_count
+from theory.finite.tracy_widom import airy_levels
 from theory.model.network import Network
 
 Array = NDArray[np.float64]

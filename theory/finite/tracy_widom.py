@@ -1,4 +1,6 @@
-"""The Tracy-Widom law of real symmetric matrices (beta = 1) from its Fredholm determinant.
+"""The Airy process of real symmetric matrices (beta = 1): the law of its lowest level, and draws of the lowest ones.
+
+The Tracy-Widom law is a Fredholm determinant.
 
 Source: Ferrari and Spohn, J. Phys. A 38 (2005) L557: F1(s) = det(I - B) on L^2(0, inf) with kernel
 B(x, y) = Ai(x + y + s). Bornemann, Math. Comp. 79 (2010) 871: with Gauss-Legendre nodes the determinant of
@@ -8,30 +10,32 @@ the finite matrix converges exponentially, and its derivative comes with it:
 
 The discretised kernel is symmetric, so its eigenvalues give F1 and 1 - F1 alike to full relative accuracy on
 the right. On the left F1 itself has an absolute accuracy of about 1e-15. Agrees with the values of Painleve
-II in Bornemann, Markov Process. Related Fields 16 (2010) 803 (tests).
+II in Bornemann, Markov Process. Related Fields 16 (2010) 803 (tests). A value takes a millisecond.
 
-Between -8 and 14 both functions are read off Chebyshev series of the logarithms of -log F1 and F1' on pieces of length 2,
-which keep the determinant's digits and are made when first asked for, in 0.07 s each; beyond, it is evaluated itself.
+Levels (`airy_levels`): local statistics of eigenvalues depend on the symmetry class alone. A level of any bulk is placed by the
+variable y in which the mean number of levels below is (2 / 3 pi) y^{3/2}, as in the Airy process: at a square-root edge y is
+linear in the energy, elsewhere the map is that of equal counts. They are drawn as those of a GOE.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.polynomial import chebyshev
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg.lapack import dsterf
 from scipy.special import airy
 
 from theory.checks import ParameterError, finite, numpy_defaults
 
-Array = NDArray[np.floating[Any]]
+Array = NDArray[np.float64]
 
 MEAN = -1.2065335745820
 VARIANCE = 1.607781034581
 
-_FROM, _TO, _LENGTH, _DEGREE = -8.0, 14.0, 2.0, 28  # of the series
 _AIRY_END = 15.0  # Ai beyond it is below 1e-17
 _LEFT, _RIGHT = -20.0, 105.0  # F1 is 0 and 1 beyond, to 1e-310
 
@@ -79,7 +83,7 @@ def tracy_widom_cdf(s: ArrayLike) -> Any:
     >>> round(float(tracy_widom_cdf(-1.0)), 6)
     0.58379
     """
-    return _over(s, lambda v: np.exp(-np.exp(_logarithm(v, False))), lambda v: np.exp(_log_cdf(v)))
+    return np.exp(_over(s, _log_cdf))
 
 
 @numpy_defaults
@@ -102,7 +106,7 @@ def tracy_widom_sf(s: ArrayLike) -> Any:
     >>> round(float(tracy_widom_sf(-1.0)), 6)
     0.41621
     """
-    return _over(s, lambda v: -np.expm1(-np.exp(_logarithm(v, False))), lambda v: abs(np.expm1(_log_cdf(v))))
+    return abs(np.expm1(_over(s, _log_cdf)))
 
 
 @numpy_defaults
@@ -125,7 +129,7 @@ def tracy_widom_pdf(s: ArrayLike) -> Any:
     >>> round(float(tracy_widom_pdf(-1.0)), 6)
     0.304099
     """
-    return _over(s, lambda v: np.exp(_logarithm(v, True)), _pdf)
+    return _over(s, _pdf)
 
 
 @numpy_defaults
@@ -159,36 +163,11 @@ def tracy_widom_quantile(probability: ArrayLike) -> Any:
     return roots[0] if values.ndim == 0 else np.reshape(roots, values.shape)
 
 
-def _over(s: ArrayLike, from_series: Any, exact: Any) -> Any:
+def _over(s: ArrayLike, of: Callable[[float], float]) -> Any:
+    """Of each s between the ends, in the shape of s."""
     values = np.asarray(finite("s", s), dtype=np.float64)
-    flat = np.clip(values, _LEFT, _RIGHT).ravel()
-    inside = (flat >= _FROM) & (flat <= _TO)
-    results = np.empty(flat.size)
-    results[inside] = from_series(flat[inside])
-    results[~inside] = [exact(v) for v in flat[~inside]]
-    return float(results[0]) if values.ndim == 0 else results.reshape(values.shape)
-
-
-def _logarithm(s: Array, density: bool) -> Array:
-    """log(-log F1), or the logarithm of the density, at s (n,) between the ends of the series."""
-    pieces = np.minimum((s - _FROM) // _LENGTH, (_TO - _FROM) / _LENGTH - 1)
-    found = np.empty(len(s))
-    for piece in np.unique(pieces):
-        here, start = pieces == piece, _FROM + _LENGTH * piece
-        found[here] = chebyshev.chebval(2 * (s[here] - start) / _LENGTH - 1, _series(start, density))
-    return found
-
-
-@lru_cache
-def _series(start: float, density: bool) -> Array:
-    """Chebyshev coefficients of the piece from `start` on."""
-
-    def at(x: Any) -> Any:
-        s = start + _LENGTH * (1 + x) / 2
-        # In logarithms both tails, exp(-|s|^3/24) and exp(-2 s^(3/2)/3), are smooth: a relative accuracy on both sides.
-        return np.log([_pdf(v) if density else -_log_cdf(v) for v in s])
-
-    return np.asarray(chebyshev.chebinterpolate(at, _DEGREE))
+    found = [of(v) for v in np.clip(values, _LEFT, _RIGHT).ravel()]
+    return found[0] if values.ndim == 0 else np.reshape(found, values.shape)
 
 
 def _nodes(s: float) -> tuple[Array, Array]:
@@ -227,3 +206,54 @@ def _pdf(s: float) -> float:
     # The product without one factor, for each: no division by a gap that rounding has closed on the far left.
     others = np.array([np.prod(np.delete(gaps, i)) for i in range(len(gaps))])
     return max(float(-rates @ others), 0.0)
+
+
+ORDER = 400  # of the GOE: its 24 lowest levels differ from the Airy process by far less than they fluctuate
+# Vectors of the 24 lowest levels die out as Airy functions beyond row 172, to rounding at row 220.
+_SEEN = 24, 220
+_SEED, _BATCH = 20260, 64
+
+
+def airy_levels(draws: int, keep: int) -> Array:
+    """The lowest eigenvalues of independent GOE matrices, in the variable y of the Airy process.
+
+    Parameters
+    ----------
+    draws, keep : int
+        How many matrices, and how many of their lowest eigenvalues.
+
+    Returns
+    -------
+    array (draws, keep)
+        In the variable y, ascending; the same numbers at every call.
+
+    >>> airy_levels(3, 2).shape
+    (3, 2)
+    """
+    batches = [_batch(number, keep) for number in range(-(-draws // _BATCH))]
+    return np.concatenate(batches)[:draws]
+
+
+@lru_cache(maxsize=64)
+def _batch(number: int, keep: int) -> Array:
+    """Draws (64, keep) from a seed of their own, y of levels x of a semicircle on [-2, 2]; linear beyond its edge."""
+    rng = np.random.default_rng([_SEED, number])
+    x = np.array([_lowest(rng, keep) for _ in range(_BATCH)])
+    inside = np.clip(x, -2, 2)
+    # Share of the semicircle's mass below x.
+    below = 0.5 + inside * np.sqrt(4 - inside**2) / (4 * math.pi) + np.arcsin(inside / 2) / math.pi
+    y = (1.5 * math.pi * ORDER * np.maximum(below, 0)) ** (2 / 3)
+    # y of (2 / 3 pi) y^(3/2) = count; beyond the edge the local scale N^(2/3), which is its tangent.
+    return np.where(x > -2, y, ORDER ** (2 / 3) * (x + 2))
+
+
+def _lowest(rng: np.random.Generator, keep: int) -> Array:
+    """Tridiagonal form of the GOE (Dumitriu and Edelman, J. Math. Phys. 43 (2002) 5830), spectrum scaled to [-2, 2]."""
+    diagonal = rng.standard_normal(ORDER)
+    beside = np.sqrt(rng.chisquare(np.arange(ORDER - 1, 0, -1)) / 2)
+    rows = _SEEN[1] if keep <= _SEEN[0] else ORDER
+    values, info = dsterf(diagonal[:rows], beside[: rows - 1])
+    if info:
+        raise np.linalg.LinAlgError(f"sterf returned {info}")
+    # sterf has the radius (2 N)^(1/2).
+    return np.asarray(values[:keep]) / math.sqrt(ORDER / 2)

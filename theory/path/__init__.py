@@ -4,8 +4,7 @@
 scatter at finite N, `bbp_time` the time at which gradient flow loses the informative direction at N = infinity.
 """
 
-from theory.path.conditioned import conditioned
+from theory.path.conditioned import Data, Used, closure, conditioned, force
 from theory.path.transition_time import TransitionTime, bbp_time
-from theory.path.used import Data, Used, closure, force
 
 __all__ = ["Data", "TransitionTime", "Used", "bbp_time", "closure", "conditioned", "force"]

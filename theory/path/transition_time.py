@@ -33,9 +33,9 @@ from theory.general.extremes import bottom
 from theory.general.quadrature import normals, sobol
 from theory.general.spikes import SpikeBlock
 from theory.model import Network, network
+from theory.path.conditioned import closure, force, moments
 from theory.path.deferred import Deferred
 from theory.path.projected import ProjectedDyson, ProjectedSpikes
-from theory.path.used import closure, force, moments
 
 Array = NDArray[np.float64]
 

@@ -1,28 +1,13 @@
-"""The bulk of one draw of labels next to its edge, levels of a GOE there, and means less what labels explain."""
+"""The bulk of one draw of labels next to its edge, and means less what labels explain."""
 
 import numpy as np
 import pytest
 
 from theory import Committee, finite
 from theory.exact import committee_labels
-from theory.finite.bulk import Labels, airy_levels, controlled_mean, label_bulk, label_excess
+from theory.finite.bulk import Labels, controlled_mean, label_bulk, label_excess
 from theory.finite.law import law_of_labels
-from theory.finite.tracy_widom import MEAN, VARIANCE
 from theory.general.dyson import Dyson
-
-
-def test_levels_are_those_of_the_whole_matrix():
-    # 25 levels are taken from all rows, 24 from the leading ones
-    np.testing.assert_allclose(airy_levels(64, 24), airy_levels(64, 25)[:, :24], rtol=1e-10, atol=1e-10)
-
-
-def test_levels_have_the_moments_of_tracy_widom():
-    """The lowest level in y is minus Tracy-Widom's variable: mean and variance within 4 sigma of its."""
-    low = airy_levels(256, 24)[:, 0]
-    assert (
-        abs(low.mean() + MEAN) < 4 * np.sqrt(VARIANCE / 256) + 0.05
-    )  # order 400 differs from the limit by about 0.03
-    assert abs(low.var(ddof=1) - VARIANCE) < 4 * VARIANCE * np.sqrt(2 / 256) + 0.1
 
 
 def test_edge_of_the_labels_is_that_of_the_quenched_theory():

@@ -10,6 +10,7 @@ from theory.finite import tracy_widom
 from theory.finite.tracy_widom import (
     MEAN,
     VARIANCE,
+    airy_levels,
     tracy_widom_cdf,
     tracy_widom_pdf,
     tracy_widom_quantile,
@@ -106,15 +107,6 @@ def test_bad_input():
         tracy_widom_quantile(1.0)
 
 
-def test_the_table_has_the_determinants_digits():
-    """At points between its nodes: distribution to 2e-14, its complement on the right relatively to 1e-12, density to 2e-14."""
-    s = np.linspace(-7.97, 13.93, 83)
-    exact = np.array([tracy_widom._log_cdf(v) for v in s])
-    np.testing.assert_allclose(tracy_widom_cdf(s), np.exp(exact), rtol=0, atol=2e-14)
-    np.testing.assert_allclose(tracy_widom_sf(s)[20:], -np.expm1(exact[20:]), rtol=1e-12)
-    np.testing.assert_allclose(tracy_widom_pdf(s), [tracy_widom._pdf(v) for v in s], rtol=0, atol=2e-14)
-
-
 @pytest.mark.parametrize("s", [9.1, 11.3, 12.9, 13.9, 16.0])
 def test_the_far_right_against_a_longer_interval(s):
     """The determinant on (0, 14) with 90 nodes: a relative 2e-12, where an interval that ends at Ai(15) is off by 1e-4."""
@@ -123,3 +115,17 @@ def test_the_far_right_against_a_longer_interval(s):
     kernel = airy(x[:, None] + x + s)[0] * np.outer(root, root)
     exact = -np.expm1(np.sum(np.log1p(-np.linalg.eigvalsh(kernel))))
     assert tracy_widom_sf(s) == pytest.approx(exact, rel=2e-12, abs=0)
+
+
+def test_levels_are_those_of_the_whole_matrix():
+    # 25 levels are taken from all rows, 24 from the leading ones
+    np.testing.assert_allclose(airy_levels(64, 24), airy_levels(64, 25)[:, :24], rtol=1e-10, atol=1e-10)
+
+
+def test_levels_have_the_moments_of_tracy_widom():
+    """The lowest level in y is minus Tracy-Widom's variable: mean and variance within 4 sigma of its."""
+    low = airy_levels(256, 24)[:, 0]
+    assert (
+        abs(low.mean() + MEAN) < 4 * np.sqrt(VARIANCE / 256) + 0.05
+    )  # order 400 differs from the limit by about 0.03
+    assert abs(low.var(ddof=1) - VARIANCE) < 4 * VARIANCE * np.sqrt(2 / 256) + 0.1

@@ -16,7 +16,7 @@ from theory.general.spectrum import route, solve, threshold
 from theory.minima.saddle import Nodes
 from theory.model import Target
 from theory.model.covariance import covariance
-from theory.path.used import force
+from theory.path.conditioned import force
 
 X = np.linspace(-3, 3, 25)
 SPECS = ["levels:0.4@0.667,2.2@0.333", "power:1.2", "power:0.5@1000", "mp:0.5", "mp:1", "mp:3"]
