@@ -125,7 +125,6 @@ def programs(
         Program("sims.signal._overlaps", (vectors, shape(1, n))),
         Program("sims.density._advance", (shape(32, order, 4), shape(order, 4), shape(order, 4), word)),
         Program("sims.hessian.weight_parts", (functions, real64, shape(m, p, of=np.float64), shape(m, of=np.float64))),
-        Program("sims.hessian._assembled", (shape(m, p), shape(m), shape(m, p))),
         Program("sims.hessian._block", (shape(m, n), shape(m))),
         Program("sims.hessian._joined", ({(k, j): shape(n, n) for k in range(p) for j in range(k, p)},)),
         Program("sims.tridiagonal._sweep", (some64, some64, shape(2, 8, 128, of=np.float64), some64)),

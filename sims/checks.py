@@ -1,16 +1,20 @@
-"""Checks of arguments of sims' public functions beside those of `theory.checks`: one line each."""
+"""Checks of arguments of sims' public functions beside those of `theory.checks`, and numbers made of them: one line each."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import jax
 import numpy as np
 
-from theory.checks import ParameterError, count, shown
+from theory.checks import ParameterError, count, one, positive, shown
+from theory.model.network import Network, network
 
 T = TypeVar("T")
+WORD = 2**32  # how many numbers a word of a key tells apart
+_WIDEST = 2**31
 
 
 def of_type(name: str, value: Any, kind: type[T]) -> T:
@@ -69,3 +73,75 @@ def reals(name: str, value: Any, *shape: int | None, dtype: Any = None) -> Any:
         return np.asarray(array, dtype)
     kept = array.dtype in (np.float32, np.float64) and array.dtype.isnative
     return array if kept else array.astype(np.float64)
+
+
+def real_dtype(dtype: Any) -> np.dtype:
+    """`dtype` as np.dtype, float32 or float64; else ParameterError."""
+    try:
+        name = np.dtype(dtype).name
+    except (TypeError, ValueError, OverflowError, SyntaxError):
+        name = ""
+    if dtype is None or name not in ("float32", "float64"):
+        raise ParameterError(f"dtype must be float32 or float64, got {shown(dtype)}")
+    return np.dtype(name)
+
+
+def below(name: str, value: int, bound: int) -> int:
+    """`value`, a whole number from 0 to bound - 1; else ParameterError."""
+    number = count(name, value, minimum=0)
+    if number >= bound:
+        raise ParameterError(f"{name} must be below {bound}, got {shown(value)}")
+    return number
+
+
+def samples_of(alpha: float, n: int) -> int:
+    """Number of samples M = round(alpha N); ParameterError if alpha or N is unfit or M would be 0.
+
+    Parameters
+    ----------
+    alpha : float
+        M / N.
+    n : int
+        Input dimension N.
+
+    Returns
+    -------
+    int
+        M.
+
+    Raises
+    ------
+    theory.checks.ParameterError
+
+    >>> samples_of(2.5, 13)
+    32
+    """
+    alpha, n = one("alpha", positive("alpha", alpha)), count("n", n)
+    if alpha * n >= WORD:
+        raise ParameterError(f"alpha N must be below 2^32 samples, got alpha = {alpha!r}, N = {shown(n)}")
+    m = round(alpha * n)
+    if m < 1:
+        raise ParameterError(f"alpha N must round to at least one sample, got alpha = {alpha!r}, N = {n}")
+    return m
+
+
+def finite_p(model: Network) -> int:
+    """The student's width as an int; ParameterError for p = inf, and for what is no model.
+
+    Parameters
+    ----------
+    model : Network
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    theory.checks.ParameterError
+    """
+    if math.isinf(network(model).p):
+        raise ParameterError("p must be finite to draw samples, got inf")
+    if model.p >= _WIDEST:
+        raise ParameterError(f"p must be below 2^31 to draw samples, got {model.p:g}")
+    return int(model.p)

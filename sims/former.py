@@ -24,6 +24,7 @@ SIMS = Former(
         "sims.dynamics.flow.End": "dynamics.flow.Code dynamics.state.Code",
         "sims.dynamics.flow.Rules, a method itself": "dynamics.methods.Ruled",
         "sims.instance": "host_draws students",
+        "sims.instance.labels": "instance.preactivations",
         "sims.krylov.solver": "krylov.InUnits krylov.memory.InUnits krylov.settings.InUnits",
         "sims.krylov.space": "krylov.projected",
         "sims.machine": "memory",
@@ -33,5 +34,6 @@ SIMS = Former(
         "sims.solvers.dense and sims.tridiagonal": "dense",
         "sims.solvers.krylov": "krylov.sample",
         "sims.threefry": "operator.halves",
+        "theory.Network.weights(lam, y)": "hessian.weights",
     },
 )

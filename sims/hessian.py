@@ -27,8 +27,8 @@ from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
 from sims.backend import HIGHEST, blas, pinned
-from sims.checks import of_type, reals
-from sims.instance import Instance, finite_p, labels_inside, preactivations, teacher_noise
+from sims.checks import finite_p, of_type, reals
+from sims.instance import Instance, labels_inside, teacher_noise
 from theory.checks import ParameterError
 from theory.model.activations import read, shifted, weighed
 from theory.model.network import Network, network
@@ -103,26 +103,6 @@ def parts_of(functions: Functions, a: Any, lam: Any, y: Any, xp: Any) -> tuple[A
     return d, curvature(y, yhat, a, xp), functions.slopes(lam, xp)
 
 
-@pinned
-def weights(model: Network, lam: ArrayLike, u: ArrayLike) -> jax.Array:
-    """Weights F (M, p, p) of preactivations lam (M, p), u (M, p_star) without noise; slow twin: `Network.weights`.
-
-    >>> from theory.model import Network
-    >>> weights(Network(2, 1, 1.0), np.ones((5, 2)), np.ones((5, 1))).shape
-    (5, 2, 2)
-    """
-    lam = reals("lam", lam, None, finite_p(model))
-    u = reals("u", u, np.shape(lam)[0], model.p_star)
-    functions = functions_of(model)
-    return _assembled(*weight_parts(functions, model.a, lam, functions.teacher_outputs(jnp.asarray(u), jnp)))
-
-
-@jax.jit
-def _assembled(d: jax.Array, c: jax.Array, g: jax.Array) -> jax.Array:
-    outer = g[..., :, None] * g[..., None, :]
-    return d[..., :, None] * jnp.eye(d.shape[-1], dtype=d.dtype) + c[..., None, None] * outer
-
-
 def weights_of(instance: Instance) -> NDArray[np.float64]:
     """Weights F (M, p, p) of an instance on the host in float64, noise of the teacher included."""
     return weights_together([instance])[0]
@@ -132,14 +112,7 @@ def weights_of(instance: Instance) -> NDArray[np.float64]:
 def weights_together(drawn: Sequence[Instance]) -> NDArray[np.float64]:
     """`weights_of` of each instance, of one model and M: (instances, M, p, p); what is done sample by sample is done once for
     all of them."""
-    if jax.default_backend() == "cpu" or drawn[0].data is None:
-        both = [labels_inside(one) for one in drawn]
-    else:  # the data stay on the device
-        padded = [preactivations(one) for one in drawn]
-        both = [
-            (np.asarray(lam, float)[: one.m], np.asarray(u, float)[: one.m])
-            for one, (lam, u) in zip(drawn, padded, strict=True)
-        ]
+    both = [labels_inside(one) for one in drawn]
     lam, u = (np.concatenate(parts) for parts in zip(*both, strict=True))
     wide = drawn[0].model
     zeta = xi = None

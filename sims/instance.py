@@ -27,11 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sims.backend import HIGHEST, blas, pinned
-from sims.checks import indices, of_type, reals
+from sims.checks import WORD, below, finite_p, indices, of_type, real_dtype, reals, samples_of
 from sims.threefry import HostRows, aligned, fold, normal_row, row_block
-from theory.checks import ParameterError, count, flag, one, positive, shown
+from theory.checks import ParameterError, count, flag, one, positive
 from theory.model.inputs import Inputs
-from theory.model.network import Network, network
+from theory.model.network import Network
 
 # The map from keys to draws. Its number rises with every change after which a key gives other variates (the layout of keys,
 # the transform of bits, the order of rows): samples of two streams must not be taken for those of one.
@@ -40,8 +40,6 @@ ROWS = 64  # rows whose preactivations are found at once where rows are drawn fo
 # rows that are numbered through together, about: the last call for them draws more than are used
 TOGETHER = 2**16
 WEIGHTS, DATA, _NOISE, _OUTPUT_NOISE = 0, 1, 2, 3  # streams of one draw: what its key is folded with
-WORD = 2**32  # how many numbers a word of a key tells apart
-_WIDEST = 2**31
 
 
 @dataclass(frozen=True)
@@ -298,48 +296,6 @@ def input_roots(model: Network, n: int) -> NDArray[np.float64] | None:
     return None if law is None else np.sqrt(law.eigenvalues(n))
 
 
-def real_dtype(dtype: Any) -> np.dtype:
-    """`dtype` as np.dtype, float32 or float64; else ParameterError."""
-    try:
-        name = np.dtype(dtype).name
-    except (TypeError, ValueError, OverflowError, SyntaxError):
-        name = ""
-    if dtype is None or name not in ("float32", "float64"):
-        raise ParameterError(f"dtype must be float32 or float64, got {shown(dtype)}")
-    return np.dtype(name)
-
-
-def samples_of(alpha: float, n: int) -> int:
-    """Number of samples M = round(alpha N); ParameterError if alpha or N is unfit or M would be 0.
-
-    Parameters
-    ----------
-    alpha : float
-        M / N.
-    n : int
-        Input dimension N.
-
-    Returns
-    -------
-    int
-        M.
-
-    Raises
-    ------
-    theory.checks.ParameterError
-
-    >>> samples_of(2.5, 13)
-    32
-    """
-    alpha, n = one("alpha", positive("alpha", alpha)), count("n", n)
-    if alpha * n >= WORD:
-        raise ParameterError(f"alpha N must be below 2^32 samples, got alpha = {alpha!r}, N = {shown(n)}")
-    m = round(alpha * n)
-    if m < 1:
-        raise ParameterError(f"alpha N must round to at least one sample, got alpha = {alpha!r}, N = {n}")
-    return m
-
-
 def point_words(seed: int, n: int, alpha: float | None) -> NDArray[np.uint32]:
     """Words (2,) of the key into which the number of a sample is folded: a function of (seed, N, alpha), or of the first two.
 
@@ -416,18 +372,6 @@ def outputs(instance: Instance, u: NDArray | None = None) -> NDArray[np.float64]
 
 
 @pinned
-def preactivations(instance: Instance) -> tuple[jax.Array, jax.Array]:
-    """lam = X w_k, (padded M, p), and u = X w*_l, (padded M, p_star), zero from row M on."""
-    of_type("instance", instance, Instance)
-    if instance.data is None:
-        raise ParameterError("preactivations need the data of the instance, drawn with data=True")
-    return (
-        jnp.matmul(instance.data, instance.student.T, precision=HIGHEST),
-        jnp.matmul(instance.data, instance.teacher.T, precision=HIGHEST),
-    )
-
-
-@pinned
 def labels(instance: Instance) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """lam (M, p) and u (M, p_star) on the host in float64, not padded; without data rows are drawn.
 
@@ -445,6 +389,12 @@ def labels(instance: Instance) -> tuple[NDArray[np.float64], NDArray[np.float64]
 
 def labels_inside(instance: Instance) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """`labels` for callers that are pinned themselves: to see that a call is takes as long as the labels of a small sample."""
+    p = instance.student.shape[0]
+    if instance.data is not None and jax.default_backend() != "cpu":
+        rows = instance.student, instance.teacher  # the data stay on the device
+        parts = [np.asarray(jnp.matmul(instance.data, w.T, precision=HIGHEST)) for w in rows]
+        lam, u = (part[: instance.m].astype(np.float64) for part in parts)
+        return lam, u
     weights = np.concatenate([np.asarray(instance.student), np.asarray(instance.teacher)]).T
     if instance.data is None:
         if instance.roots is not None:
@@ -458,30 +408,7 @@ def labels_inside(instance: Instance) -> tuple[NDArray[np.float64], NDArray[np.f
         data = np.asarray(instance.data)
         both = blas("gemm", data.dtype)(1.0, weights, data.T, trans_a=1).T
     both = both[: instance.m].astype(np.float64)
-    p = instance.student.shape[0]
     return both[:, :p], both[:, p:]
-
-
-def finite_p(model: Network) -> int:
-    """The student's width as an int; ParameterError for p = inf, and for what is no model.
-
-    Parameters
-    ----------
-    model : Network
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    theory.checks.ParameterError
-    """
-    if math.isinf(network(model).p):
-        raise ParameterError("p must be finite to draw samples, got inf")
-    if model.p >= _WIDEST:
-        raise ParameterError(f"p must be below 2^31 to draw samples, got {model.p:g}")
-    return int(model.p)
 
 
 @functools.partial(jax.jit, static_argnums=(2, 3))
@@ -508,11 +435,3 @@ def _fold(key: jax.Array, word: int) -> jax.Array:
 
 def _wrapped(words: Any) -> jax.Array:
     return jax.random.wrap_key_data(words, impl="threefry2x32")
-
-
-def below(name: str, value: int, bound: int) -> int:
-    """`value`, a whole number from 0 to bound - 1; else ParameterError."""
-    number = count(name, value, minimum=0)
-    if number >= bound:
-        raise ParameterError(f"{name} must be below {bound}, got {shown(value)}")
-    return number

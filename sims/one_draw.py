@@ -16,8 +16,8 @@ from dataclasses import replace
 from typing import Any
 
 from sims.backend import pinned
-from sims.checks import of_type
-from sims.instance import Instance, draw, finite_p, samples_of
+from sims.checks import finite_p, of_type, samples_of
+from sims.instance import Instance, draw
 from sims.krylov import krylov_bytes
 from sims.krylov.solver import Settings, lowest_of_sets
 from sims.machine import require_fit

@@ -34,9 +34,9 @@ from jax.sharding import Mesh
 from numpy.typing import NDArray
 
 from sims.backend import pinned, power_of_two
-from sims.checks import reals
+from sims.checks import finite_p, reals
 from sims.hessian import Functions, functions_of, weight_parts
-from sims.instance import Instance, finite_p, teacher_noise
+from sims.instance import Instance, teacher_noise
 from sims.rows import Block, Part, Rows, rows_of, single, times
 from theory.checks import ParameterError, shown
 from theory.model.network import Network

@@ -146,7 +146,7 @@ def sample_point(
     k, name, size = _request(model, n, alpha, eigenpairs, dtype, solver, batch)
     indices = checks.indices("samples", samples)
     need = _bytes_of(model, alpha, k, dtype, name, size)
-    machine.require_fit(need, n, instance.finite_p(model), dense=SOLVERS[name].dense)
+    machine.require_fit(need, n, checks.finite_p(model), dense=SOLVERS[name].dense)
     if not indices:
         instance.point_words(seed, n, alpha)  # an unfit seed is refused even for no samples
     records = []
@@ -250,11 +250,11 @@ def preferred_solver(model: Network, n: int, alpha: float, k: int, dtype: Any = 
     ------
     theory.checks.ParameterError
     """
-    p, n = instance.finite_p(model), count("n", n)
+    p, n = checks.finite_p(model), count("n", n)
     if jax.default_backend() == "cpu":
         fast = p * n <= DENSE
     else:
-        m, item = instance.samples_of(alpha, n), instance.real_dtype(dtype).itemsize
+        m, item = checks.samples_of(alpha, n), checks.real_dtype(dtype).itemsize
         fast = p * n <= machine.WIDEST["gpu"] and machine.prefers_dense(m, n, p, item)
     need = dense_bytes(model, n, alpha, eigenpairs=k, dtype=dtype) if fast else 0
     return "dense" if fast and machine.fits(need) else "krylov"
@@ -267,7 +267,7 @@ def weight_spread(model: Network, m: int) -> float:
     >>> weight_spread(Network(1, 1, 1.0), 100) < 100 < weight_spread(Network(1, 1, 1e-3), 100)
     True
     """
-    wide, p = network(model), instance.finite_p(model)
+    wide, p = network(model), checks.finite_p(model)
     lam, y = wide.draw_labels(min(DRAWS * m, MOST // (p + model.p_star)), np.random.default_rng(0))[::2]
     d, c, g = wide.weight_parts(lam, y)
     along = c * np.sum(g**2, axis=-1)
@@ -281,10 +281,10 @@ def require_resolved(model: Network, n: int, alpha: float, dtype: Any) -> None:
 
     Where no weight is negative there is nothing to compare with, and nothing is refused.
     """
-    if instance.real_dtype(dtype) != np.float32:
+    if checks.real_dtype(dtype) != np.float32:
         return
     most = ERROR / (2 * FLOOR * float(np.finfo(np.float32).eps))
-    spread = weight_spread(model, instance.samples_of(alpha, n))
+    spread = weight_spread(model, checks.samples_of(alpha, n))
     if math.isfinite(spread) and spread > most:
         raise ParameterError(
             f"dtype must be float64 at a = {model.a:g}: weights span a factor of {spread:.2g},"
@@ -301,7 +301,7 @@ def _request(
     solver: str,
     batch: int | None,
 ) -> tuple[int, str, int]:
-    order = instance.finite_p(model) * n
+    order = checks.finite_p(model) * n
     k = min(int(model.degeneracy) + MARGIN, order) if eigenpairs is None else count("eigenpairs", eigenpairs)
     if k > order:
         raise ParameterError(f"eigenpairs must be at most p N = {order}, got {k}")
@@ -323,12 +323,12 @@ def _bytes_of(model: Network, alpha: float, k: int, dtype: Any, name: str, size:
 
 def _together(model: Network, n: int, name: str, dtype: Any) -> int:
     """How many samples are solved together."""
-    order = instance.finite_p(model) * n
+    order = checks.finite_p(model) * n
     if not SOLVERS[name].dense:
         return 1
     if jax.default_backend() == "cpu":
         return side_by_side(order)
-    return machine.solved_together(order, instance.real_dtype(dtype).itemsize)
+    return machine.solved_together(order, checks.real_dtype(dtype).itemsize)
 
 
 def _draws(

@@ -51,8 +51,9 @@ from bbp.files import dataset
 from bbp.files.product import combined, split
 from bbp.files.variables import DONE, described
 from sims import sampling
+from sims.checks import finite_p
 from sims.given import verdict_of
-from sims.instance import STREAM, finite_p
+from sims.instance import STREAM
 from sims.machine import allotted
 from sims.sampling import preferred_solver
 from sims.signal import Observable, tried

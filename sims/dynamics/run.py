@@ -24,12 +24,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from sims.backend import pinned
-from sims.checks import reals
+from sims.checks import real_dtype, reals
 from sims.dynamics.flow import DYNAMICS, RUNNING, End, Numbers, Rules, State, started
 from sims.dynamics.methods import Method
 from sims.dynamics.problem import QUADRATIC, Array, Matrix, Problem, Spread, loss_unit, nodes_of, problem_of
 from sims.hessian import Functions
-from sims.instance import draw, outputs, real_dtype
+from sims.instance import draw, outputs
 from sims.machine import planned_bytes
 from theory.checks import ParameterError, choice, count, positive
 from theory.model.network import Network

@@ -19,15 +19,14 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from sims import checks
 from sims.backend import pinned
-from sims.checks import of_type
+from sims.checks import finite_p, indices, of_type, real_dtype, samples_of
 from sims.dynamics import hessians as landscape
 from sims.dynamics import starts
 from sims.dynamics.flow import End, Rules
 from sims.dynamics.run import descend_batch
 from sims.hessian import functions_of
-from sims.instance import draw, finite_p, outputs, padded, real_dtype, samples_of
+from sims.instance import draw, outputs, padded
 from sims.krylov import krylov_bytes
 from sims.machine import allotted, planned_bytes
 from theory.answers import Printed
@@ -196,8 +195,8 @@ def sample_descents(
     n, eigenpairs = count("n", n), count("eigenpairs", eigenpairs, 0)
     moments = hessian_moments(len(rules.recorded_steps), count("hessians", hessians, 2))
     moments = moments if eigenpairs else moments[:0]
-    indices = checks.indices("samples", samples)
-    if not indices:
+    numbers = indices("samples", samples)
+    if not numbers:
         raise ParameterError("samples must name at least one sample, got none")
     options: dict[str, Any] = {
         "records": len(rules.recorded_steps),
@@ -209,16 +208,16 @@ def sample_descents(
     def need(size: int) -> int:
         return bytes_needed(model, n, alpha, batch=size, hessians=eigenpairs > 0, **options)
 
-    batch = _batch_size(need, len(indices), batch, memory)
+    batch = _batch_size(need, len(numbers), batch, memory)
     if workers is None:
         workers = allotted() if jax.default_backend() == "cpu" else 1
     workers = max(1, min(count("workers", workers), memory // need(batch)))
 
     def part(first: int) -> dict[str, NDArray]:
-        chosen = indices[first : first + batch]
+        chosen = numbers[first : first + batch]
         return _batch(model, n, alpha, chosen, seed, start, rules, moments, eigenpairs, theory, dense, dtype)
 
-    firsts = range(0, len(indices), batch)
+    firsts = range(0, len(numbers), batch)
     # the first batch alone: it compiles what the others then find compiled
     parts = [part(0)]
     with ThreadPoolExecutor(workers) as pool:

@@ -20,9 +20,9 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from sims.checks import reals
+from sims.checks import finite_p, reals
 from sims.dynamics.hessians import lowest_plain
-from sims.instance import Instance, finite_p
+from sims.instance import Instance
 from theory.checks import ParameterError, count, function, one, shown
 from theory.general.spectral_methods import optimal
 from theory.model.network import Network, network

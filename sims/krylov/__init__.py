@@ -9,8 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from sims.checks import of_type
-from sims.instance import finite_p, real_dtype, samples_of
+from sims.checks import finite_p, of_type, real_dtype, samples_of
 from sims.rows import block_size
 from sims.threefry import gemm_width
 from theory.checks import ParameterError, count, positive

@@ -20,8 +20,8 @@ from scipy.linalg import eigh, eigh_tridiagonal
 
 from sims import hessian, machine
 from sims.backend import HIGHEST, blas, pinned, power_of_two, threads_for
-from sims.checks import reals
-from sims.instance import Instance, finite_p, padded, real_dtype, samples_of
+from sims.checks import finite_p, real_dtype, reals, samples_of
+from sims.instance import Instance, padded
 from sims.signal import signal_vectors
 from sims.solvers import Code, Eigenpairs, Overlaps, Solver
 from sims.tridiagonal import (

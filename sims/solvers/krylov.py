@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sims.backend import pinned
-from sims.checks import reals
+from sims.checks import real_dtype, reals
 from sims.density import measure_of
-from sims.instance import Instance, real_dtype
+from sims.instance import Instance
 from sims.krylov import krylov_bytes
 from sims.krylov.solver import Settings, lowest_krylov
 from sims.machine import fits

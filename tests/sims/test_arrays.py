@@ -21,10 +21,9 @@ from sims.sampling import bytes_needed, preferred_solver, sample_point
 from sims.solvers.dense import dense_bytes, lowest_dense
 from sims.solvers.krylov import certified_rank
 from theory.checks import ParameterError
-from theory.model import Committee, Network
+from theory.model import Committee
 
 MODEL = Committee(2, 1, 1.0)
-NARROW = Network(2, 1, activation="tanh", loss="squared")
 RNG = np.random.default_rng(3)
 
 
@@ -40,8 +39,6 @@ def symmetric(n):
 
 DATA, SIX = whole(6, 4), whole(6, 2)
 CALLS = {
-    "weights": (hessian.weights, {"model": MODEL, "lam": SIX, "u": whole(6, 1)}),
-    "weights of tanh": (hessian.weights, {"model": NARROW, "lam": SIX, "u": whole(6, 1)}),
     "dense": (hessian.dense, {"data": DATA, "F": np.ones((6, 2, 2))}),
     "dense_blas": (hessian.dense_blas, {"data": DATA, "F": np.ones((6, 2, 2))}),
     "loss": (

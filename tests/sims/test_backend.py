@@ -95,7 +95,7 @@ def everything():
     assert point.status[0] == 1
     return [
         *drawn,
-        *(np.asarray(label) for label in (lam, u, *instance.preactivations(small))),
+        lam, u,
         point.eigenvalues, point.overlaps, krylov.values, np.asarray(operator(small.student[..., None])),
         lanczos_quadrature(operator, probes=2, steps=6).nodes, np.asarray(path.loss),
     ]  # fmt: skip

@@ -41,8 +41,6 @@ def calls():
         "point_words": (instance.point_words, {"seed": 0, "n": 8, "alpha": 2.0}),
         "labels": (instance.labels, {"instance": drawn}),
         "outputs": (instance.outputs, {"instance": drawn}),
-        "preactivations": (instance.preactivations, {"instance": drawn}),
-        "weights": (hessian.weights, {"model": MODEL, "lam": np.ones((3, 1)), "u": np.ones((3, 1))}),
         "loss": (
             hessian.loss,
             {"model": MODEL, "student": np.ones((1, 4)), "teacher": np.ones((1, 4)), "data": np.ones((3, 4))},

@@ -105,9 +105,6 @@ def test_law_of_rows_and_labels():
     np.testing.assert_allclose(lam, data @ np.asarray(drawn.student).T, atol=1e-12)
     for column in (*lam.T, *u.T):
         assert stats.kstest(column, "norm").pvalue > 1e-5
-    padded_lam, padded_u = instance.preactivations(drawn)
-    np.testing.assert_allclose(padded_lam[: drawn.m], lam, atol=1e-12)
-    assert not np.any(padded_lam[drawn.m :]) and not np.any(padded_u[drawn.m :])
 
 
 def test_directions_are_uniform():
@@ -125,8 +122,6 @@ def test_labels_without_data_are_those_with_data():
     assert without.data is None
     for left, right in zip(instance.labels(with_data), instance.labels(without), strict=True):
         np.testing.assert_allclose(left, right, atol=1e-13)
-    with pytest.raises(ParameterError, match="drawn with data=True"):
-        instance.preactivations(without)
 
 
 def test_padded_lengths():

@@ -17,10 +17,14 @@ from theory.model import Committee
 MODEL = Committee(2, 1, 0.3)
 
 
+def matrix_of(drawn):
+    """By the product of matrices that runs on a device, of rows that pad too."""
+    return dense._matrix_on_device(drawn, hessian.weights_of(drawn))
+
+
 def by_hand(model, n, alpha, sample, seed):
     drawn = instance.draw(model, n, alpha, sample=sample, seed=seed)
-    weights = hessian.weights(model, *instance.preactivations(drawn))
-    values, vectors = np.linalg.eigh(hessian.dense(drawn.data, weights))
+    values, vectors = np.linalg.eigh(matrix_of(drawn))
     unit = drawn.teacher / np.sqrt(n)
     q2 = np.sum(np.einsum("ln,knj->klj", unit, vectors.reshape(-1, n, vectors.shape[1])) ** 2, axis=(0, 1))
     return values, q2
@@ -100,9 +104,7 @@ def test_the_path_of_a_gpu_agrees(monkeypatch, p, p_star):
     host = sample_point(model, 50, 2.5, [0, 1], 0)
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     drawn = instance.draw(model, 50, 2.5)
-    found = dense.lowest_dense(
-        hessian.dense(drawn.data, hessian.weights(model, *instance.preactivations(drawn))), 2
-    )
+    found = dense.lowest_dense(matrix_of(drawn), 2)
     assert found.stats["method"] == "device eigh" and found.signal is None
     device = sample_point(model, 50, 2.5, [0, 1], 0)
     np.testing.assert_allclose(device.eigenvalues, host.eigenvalues, atol=1e-12)
@@ -126,15 +128,11 @@ def test_a_device_that_returns_rubbish_is_found_out(monkeypatch):
 def test_no_compilation_for_another_alpha(caplog):
     """Values of alpha close by share the padded length; on the CPU nothing at all depends on M."""
     sample_point(MODEL, 80, 2.0, [0], 0)
-    drawn = instance.draw(MODEL, 80, 2.0)
-    hessian.dense(drawn.data, hessian.weights(MODEL, *instance.preactivations(drawn)))
+    matrix_of(instance.draw(MODEL, 80, 2.0))
     with jax.log_compiles(), caplog.at_level(logging.WARNING):
         for alpha in (1.95, 1.9, 1.85):
             sample_point(Committee(2, 1, 0.7), 80, alpha, [0, 1], 3)
-            drawn = instance.draw(MODEL, 80, alpha)
-            hessian.dense(
-                drawn.data, hessian.weights(Committee(2, 1, alpha), *instance.preactivations(drawn))
-            )
+            matrix_of(instance.draw(Committee(2, 1, alpha), 80, alpha))
         assert not [r for r in caplog.records if "Compiling" in r.message]
         sample_point(MODEL, 81, 2.0, [0], 0)
         assert [r for r in caplog.records if "Compiling" in r.message]  # the counter counts
