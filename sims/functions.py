@@ -28,9 +28,7 @@ def activation_of(
 ) -> Activation:
     """The Activation of a function s(x) of one number, written with jax.numpy; s' and s'' by automatic differentiation.
 
-    parity, growth, infimum as in `theory.model.activations.Activation`, which checks them; parity and infimum are those of its
-    values unless given. A closed form given there costs theory less: here each of its calls goes through JAX. Raises
-    ParameterError where JAX cannot differentiate the function.
+    A closed form given as `theory.model.activations.Activation` costs theory less: here each of its calls goes through JAX.
 
     Parameters
     ----------
@@ -38,10 +36,11 @@ def activation_of(
     value : function
         s(x) of one number.
     parity : str
-        "even", "odd" or "none".
+        "even", "odd" or "none"; None: that of its values.
     growth : float
+        As in `Activation`.
     infimum : float
-        Of s.
+        Of s; None: that of its values.
 
     Returns
     -------
@@ -50,6 +49,7 @@ def activation_of(
     Raises
     ------
     theory.checks.ParameterError
+        Where JAX cannot differentiate the function, and as `Activation`.
 
     >>> float(activation_of("sech", lambda x: 1 / jnp.cosh(x)).second(0.0, np))
     -1.0
@@ -73,15 +73,13 @@ def activation_of(
 def loss_of(name: str, value: Callable[..., Any], *, has_a: bool = True, positive: bool = False) -> Loss:
     """The Loss of a function l(y, yhat, a) of three numbers, written with jax.numpy; l' and l'' in yhat by differentiation.
 
-    Without the parameter a (has_a False) it is a function l(y, yhat) of two. has_a, positive as in `theory.model.losses.Loss`,
-    which checks them. Raises ParameterError where JAX cannot differentiate the function.
-
     Parameters
     ----------
     name : str
     value : function
-        l(y, yhat, a), or l(y, yhat).
+        l(y, yhat, a), or l(y, yhat) without the parameter a.
     has_a, positive : bool
+        As in `theory.model.losses.Loss`.
 
     Returns
     -------
@@ -90,6 +88,7 @@ def loss_of(name: str, value: Callable[..., Any], *, has_a: bool = True, positiv
     Raises
     ------
     theory.checks.ParameterError
+        Where JAX cannot differentiate the function, and as `Loss`.
 
     >>> one = np.ones(1)
     >>> loss_of("cosh", lambda y, yhat, a: a * jnp.cosh((yhat - y) / a)).second(one, one, 2.0, np).tolist()

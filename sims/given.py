@@ -171,8 +171,6 @@ def predictions(
     """What theory says of each sample, (S, 6): lowest eigenvalue and q2 with tau = 1 and tau (in this order: two lowest, two
     q2), and by how much the two differ between the halves of the rows; NaN beyond the first two samples.
 
-    Raises ParameterError as `sims.sample`.
-
     Parameters
     ----------
     model : Network
@@ -192,6 +190,7 @@ def predictions(
     Raises
     ------
     theory.checks.ParameterError
+        As `sims.sample`.
     """
     found = np.full((len(numbers := list(samples)), 6), np.nan)
     for row, number in zip(found, numbers, strict=True):

@@ -46,7 +46,7 @@ from bbp.files import dataset
 from bbp.files.variables import described
 from sims.checks import samples_of
 from sims.dynamics.flow import Rules
-from sims.dynamics.hessians import FRAMES
+from sims.dynamics.hessians import FRAMES, NAMES
 from sims.dynamics.samples import bytes_needed, hessian_moments, sample_descents
 from sims.dynamics.starts import own_start, spectral_refusal
 from sims.instance import STREAM
@@ -64,14 +64,7 @@ COLUMNS = (
     Field("steps_taken", _PATH, "i8", -1),
     Field("eigenvalues", _HESSIANS),
     Field("overlaps", _HESSIANS),
-    *(
-        Field(f"{route}_{part}", ("sample", "hessian_step"))
-        for route, parts in {
-            "quenched": ("edge", "outlier", "overlap"),
-            "conditioned": ("edge", "lowest", "lowest_error", "overlap", "overlap_error"),
-        }.items()
-        for part in parts
-    ),
+    *(Field(name, ("sample", "hessian_step")) for name in NAMES),
     STATUS,
     Field("code", ("sample",), "i1", -1),
     REASON,

@@ -105,9 +105,6 @@ def drawn(
 ) -> tuple[Problem, Array, Array]:
     """Problem, teacher (p_star, N) and student (p, N) of one sample.
 
-    data        "matrix": the sample of sims.instance; "deferred": its teacher and student, data drawn as they are asked for
-    directions  most of either side of deferred data; memory as in `theory.path.deferred`, None: what may be planned for here
-
     Parameters
     ----------
     model : Network
@@ -115,12 +112,13 @@ def drawn(
     n, alpha : int, float
         N, and M / N.
     data : str
-        "matrix" or "deferred".
+        "matrix": the sample of sims.instance; "deferred": its teacher and student, data drawn as they are asked for.
     seed, sample, dtype
         Of the draw, as in `sims.draw`.
     directions : int
+        Most of either side of deferred data.
     memory : int
-        Bytes.
+        Bytes that these may take (`theory.path.deferred`); None: what may be planned for here.
 
     Returns
     -------

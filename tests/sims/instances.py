@@ -28,6 +28,17 @@ def descended(*given: Any, **options: Any) -> Path:
     return Path(*map(np.asarray, descend_batch(*given, **options)))
 
 
+def descents(
+    model: Network, n: int, alpha: float, samples: int, seed: int = 0
+) -> tuple[Network, NDArray, NDArray, NDArray, NDArray]:
+    """Model, data (S, M, N), labels (S, M), students, teachers, on the host: no shape is compiled but those of descents."""
+    draws = [host_draw(model, n, alpha, seed=seed, sample=s) for s in range(samples)]
+    data, student, teacher = (
+        np.stack([np.asarray(getattr(d, name)) for d in draws]) for name in ("data", "student", "teacher")
+    )
+    return model, data, np.mean(np.einsum("smi,sqi->smq", data, teacher) ** 2, axis=-1), student, teacher
+
+
 @dataclass(frozen=True)
 class Case:
     """A point, its seed, and the number of pairs asked for."""

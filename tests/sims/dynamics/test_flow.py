@@ -9,18 +9,13 @@ from scipy.integrate import solve_ivp
 
 from sims.dynamics.flow import DAMPING, End, Rules, chebyshev_step
 from tests.sims.instances import descended as descend
-from tests.sims.instances import host_draw, riemannian_gradient
+from tests.sims.instances import descents, riemannian_gradient
 from theory.model import Committee
 
 
-def problem(p, n, alpha, samples, a=0.5, seed=0):
-    """Model, data (S, M, N), labels (S, M) and students, on the host: no shape is compiled but those of descents."""
-    model = Committee(p, 1, a)
-    draws = [host_draw(model, n, alpha, seed=seed, sample=s) for s in range(samples)]
-    data, student, teacher = (
-        np.stack([np.asarray(getattr(d, name)) for d in draws]) for name in ("data", "student", "teacher")
-    )
-    return model, data, np.mean(np.einsum("smi,sqi->smq", data, teacher) ** 2, axis=-1), student
+def problem(p, n, alpha, samples):
+    """Model, data, labels and students of a teacher of one row."""
+    return descents(Committee(p, 1, 0.5), n, alpha, samples)[:4]
 
 
 step = jax.jit(
@@ -74,8 +69,11 @@ def test_flow_and_steps_end_at_the_same_place():
         np.testing.assert_array_equal(path.code, End.CONVERGED)
         np.testing.assert_allclose(np.sum(path.student**2, axis=-1), 12, rtol=1e-12)
         assert np.all(np.diff(path.loss, axis=1) <= 1e-12 * path.loss[:, :1])
-        gradient = slope(path.student[0, -1], data[0], y[0], model.a)
-        np.testing.assert_allclose(path.gradient[0, -1], np.linalg.norm(gradient) / np.sqrt(12), rtol=1e-5)
+        assert np.all(np.diff(path.steps, axis=1) >= 0) and np.all(path.steps[:, -1] < 20_000)
+        for s in range(3):
+            norm = np.linalg.norm(slope(path.student[s, -1], data[s], y[s], model.a)) / np.sqrt(12)
+            assert norm <= 1e-8 * (1 + 1e-6)
+            np.testing.assert_allclose(path.gradient[s, -1], norm, rtol=1e-5)
     np.testing.assert_allclose(both[0].student[:, -1], both[1].student[:, -1], atol=1e-4)
 
 

@@ -16,46 +16,15 @@ from sims.dynamics import hessians
 from sims.dynamics.flow import End, Rules
 from sims.dynamics.problem import retract, tangent
 from tests.sims.instances import descended as descend
-from tests.sims.instances import hessian_product, host_draw, riemannian_gradient
+from tests.sims.instances import descents, hessian_product, host_draw, riemannian_gradient
 from theory.checks import ParameterError
 from theory.model import Committee
 from theory.model.network import Network
 
 
 def problem(p=2, p_star=1, a=0.7, n=20, alpha=2.0, samples=3, seed=0):
-    """Model, data (S, M, N), labels (S, M), students, teachers, on the host: no shape is compiled but those of descents."""
-    model = Committee(p, p_star, a)
-    draws = [host_draw(model, n, alpha, seed=seed, sample=s) for s in range(samples)]
-    data, student, teacher = (
-        np.stack([np.asarray(getattr(d, name)) for d in draws]) for name in ("data", "student", "teacher")
-    )
-    y = np.mean(np.einsum("smi,sqi->smq", data, teacher) ** 2, axis=-1)
-    return model, data, y, student, teacher
-
-
-@pytest.mark.parametrize(("p", "p_star", "a"), [(1, 1, 0.5), (2, 1, 0.7), (3, 2, 1.9)])
-def test_gradient_and_hessian_product_are_derivatives_on_the_spheres(p, p_star, a):
-    model, data, y, student, teacher = (
-        x if isinstance(x, Network) else x[0] for x in problem(p, p_star, a, n=9)
-    )
-
-    def along(v):
-        return hessian.loss(model, retract(student + tangent(student, v)), teacher, data)
-
-    @jax.jit
-    def derivatives(vector):
-        gradient = jax.grad(lambda w: hessian.loss(model, w, teacher, data))(student)
-        return tangent(student, gradient), *jax.jvp(jax.grad(along), (jnp.zeros_like(student),), (vector,))
-
-    vector = tangent(student, jnp.asarray(np.random.default_rng(3).standard_normal(student.shape)))
-    expected, geodesic, second = derivatives(vector)
-    scale = float(jnp.abs(expected).max())
-    found = jax.jit(riemannian_gradient)(student, data, y, a)
-    np.testing.assert_allclose(found, expected, atol=1e-13 * scale)
-    np.testing.assert_allclose(geodesic, expected, atol=1e-13 * scale)
-
-    found = jax.jit(hessian_product)(student, vector, data, data @ student.T, y, a)
-    np.testing.assert_allclose(found, second, atol=1e-12 * float(jnp.abs(second).max()))
+    """Model, data, labels, students and teachers of a committee."""
+    return descents(Committee(p, p_star, a), n, alpha, samples, seed)
 
 
 EVERY = Rules("steps", 60, records=100_000)  # every one of 60 steps
@@ -147,20 +116,6 @@ def test_a_student_that_equals_the_teacher_stays(p, p_star):
     np.testing.assert_allclose(path.loss, 0, atol=1e-24)
 
 
-def test_a_converged_descent_is_at_a_critical_point_with_the_gradient_it_states():
-    model, data, y, student, _ = problem(p=1, n=10, alpha=6.0, samples=6, seed=1)
-    path, slope = (
-        descend(data, y, student, model.a, Rules(steps=20_000, tolerance=1e-8)),
-        jax.jit(riemannian_gradient),
-    )
-    np.testing.assert_array_equal(path.code, End.CONVERGED)
-    for s in range(6):
-        norm = np.linalg.norm(slope(path.student[s, -1], data[s], y[s], model.a)) / np.sqrt(10)
-        assert norm <= 1e-8 * (1 + 1e-6)
-        np.testing.assert_allclose(path.gradient[s, -1], norm, rtol=1e-5)
-    assert np.all(np.diff(path.steps, axis=1) >= 0) and np.all(path.steps[:, -1] < 20_000)
-
-
 def test_rows_of_zeros_change_nothing():
     model, data, y, student, _ = problem()
     m = int(np.sum(y[0] > 0))
@@ -235,6 +190,7 @@ def test_a_large_normalisation_descends_like_any_other(a):
     ("model", "dynamics", "steps"),
     [
         (Network(2, 1, 2.0, "tanh", noise=0.2, covariance="power:1"), "flow", 400),
+        (Committee(3, 2, 1.9), "steps", 60),
         pytest.param(
             Network(1, 1, activation="softplus", loss="squared"), "steps", 40, marks=pytest.mark.slow
         ),
@@ -253,10 +209,12 @@ def test_networks_descend(model, dynamics, steps):
 
     zero, vector = jnp.zeros_like(drawn.student), tangent(drawn.student, drawn.teacher[0] + 0 * drawn.student)
     expected, second = jax.jit(lambda v: jax.jvp(jax.grad(along), (zero,), (v,)))(vector)
+    whole = tangent(drawn.student, jax.jit(jax.grad(loss))(drawn.student))
     slope, product = (
         jax.jit(partial(f, functions=functions)) for f in (riemannian_gradient, hessian_product)
     )
-    np.testing.assert_allclose(slope(drawn.student, data, y, model.a), expected, atol=1e-12)
+    for way in (expected, whole):  # along geodesics, and projected
+        np.testing.assert_allclose(slope(drawn.student, data, y, model.a), way, atol=1e-12)
     found = product(drawn.student, vector, data, data @ drawn.student.T, y, model.a)
     np.testing.assert_allclose(found, second, atol=1e-11)
     labels = np.zeros(len(drawn.data))

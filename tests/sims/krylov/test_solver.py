@@ -142,7 +142,7 @@ def test_no_copy_of_a_degenerate_pair_is_missed(copies):
     assert np.linalg.norm(space @ space.T - member @ member.T) < 1e-6
 
 
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("scale", [1e-155, 1e-6, 1.0, 1e6, 1e155])
 def test_units_of_the_matrix_do_not_matter(scale):
     spectrum = np.concatenate([[-1.2, -1.2 + 1e-7, -1.0], np.linspace(-0.9, 50.0, 237)])
     matrix, _ = with_spectrum(spectrum * scale)

@@ -187,13 +187,6 @@ def test_a_shared_grid_without_stored_rows_is_the_same():
         assert np.allclose(one.values, other.values, rtol=0, atol=1e-9)
 
 
-def test_shared_draws_nest():
-    small, large_ = (shared([(MODEL, alpha)], N, seed=1) for alpha in (0.5, 2.0))
-    assert np.array_equal(small[0].student, large_[0].student)
-    first = next(iter(small[1].rows))[0][:60]
-    assert np.array_equal(first, next(iter(large_[1].rows))[0][:60])
-
-
 def test_unfit_grids():
     with pytest.raises(ParameterError, match="points must not be empty"):
         sample_grid([], N, eigenpairs=2)
