@@ -44,7 +44,6 @@ from bbp.experiments.options import AUTO, DESCENT, STARTS
 from bbp.experiments.samples import check_sizes
 from bbp.files import dataset
 from bbp.files.variables import described
-from sims.checks import samples_of
 from sims.dynamics.flow import Rules
 from sims.dynamics.hessians import FRAMES, NAMES
 from sims.dynamics.samples import bytes_needed, hessian_moments, sample_descents

@@ -16,8 +16,8 @@ from typing import Any
 from bbp.engine.units import REASON, STATUS, Columns, Field, Kind
 from bbp.experiments import models
 from sims import sampling
+from sims.checks import samples_of
 from sims.given import predictions
-from sims.instance import samples_of
 from sims.signal import Observable
 from theory.checks import ParameterError
 from theory.model import Network
