@@ -149,31 +149,6 @@ def test_a_stopped_run_keeps_its_points_and_goes_on(bbp, out, tiny_run, monkeypa
     assert not out.with_name(out.name + ".parts").exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--p", "inf"], "p must be finite to sample, got inf"),
-        (["--p", "1,2"], "p must be one finite width"),
-        (["--start", "random,hesian"], "did you mean hessian?"),
-        (["--start", "random,random"], "start names one start twice"),
-        (["--steps", "0"], "steps must be an integer of at least 1"),
-        (["--records", "1"], "records must be an integer of at least 2"),
-        (["--eigenpairs", "31"], "eigenpairs must be at most p (n - 1) = 30, got 31 at n = 16"),
-        (["--threshold", "1"], "threshold must be below 1"),
-        (["--alpha-grid", "0.001:1:3"], "at least one sample"),
-        (["--n", "1000000"], "a descent at N = 1000000, p = 2 needs"),
-        (["--dtype", "float16"], "dtype must be"),
-        (["--workers", "0"], "workers must be"),
-        (["--p-star", "17"], "p_star must be at most n"),
-    ],
-    ids=str,
-)
-def test_wrong_arguments_are_one_line_and_exit_two(bbp, out, words, message):
-    said = bbp("descent", *TINY, *words, "--out", out)
-    assert said.code == 2 and message in said.err and said.err.count("\n") == 1
-    assert not out.exists()
-
-
 def test_files_of_others_are_not_descents(bbp, out, tmp_path):
     out.parent.mkdir(parents=True)
     out.write_bytes(b"no HDF5 at all")

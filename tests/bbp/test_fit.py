@@ -159,26 +159,6 @@ def test_phase_diagrams_and_descents(bbp):
     assert "nothing has two sizes N" in bbp("fit", one).err
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--of", "nonsense"], "of must be among lowest, overlap, threshold, width"),
-        (["--of", ","], "of must be among"),
-        (["--alpha", "3"], "alpha must be of the file (0.8), got 3.0"),
-        (["--alpha", "x"], "alpha must be a number"),
-        (["--limit", "nan"], "limit must be finite"),
-        (["--limit", "inf"], "limit must be finite"),
-        (["--limit", "x"], "limit must be theory, free or a number"),
-        (["--model", "1"], "model must be an index below 1"),
-        (["--seed", "-1"], "seed must be an integer"),
-        (["--save", "x.png"], "save must end in .h5"),
-    ],
-)
-def test_wrong_options_are_one_line(bbp, words, message):
-    said = bbp("fit", REFERENCE / "smooth.h5", REFERENCE / "smooth1600.h5", *words)
-    assert said.code == 2 and said.out == "" and message in said.err and said.err.count("\n") == 1
-
-
 def test_q2_is_the_overlap(bbp):
     words = REFERENCE / "smooth.h5", REFERENCE / "smooth1600.h5", "--of"
     one, two = bbp("fit", *words, "q2"), bbp("fit", *words, "overlap")

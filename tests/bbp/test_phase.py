@@ -319,21 +319,6 @@ def test_minima_are_those_of_every_cell(tmp_path, capsys, monkeypatch):
     assert {"minima", "minima_thresholds"} <= set(tables(found))
 
 
-@pytest.mark.parametrize(
-    "words, why",
-    [
-        ("--p-star 2", "p = p* = 1"),
-        ("--covariance mp:0.5", "without covariance"),
-        ("--overlap 0.2", "without overlap"),
-        ("--p-star 2 --p inf", "p = p* = 1"),
-    ],
-)
-def test_minima_of_other_models_are_refused(bbp, words, why):
-    said = bbp("phase", "--minima", "4", *words.split(), "--dry-run")
-    assert said.code == 2 and why in said.err and "Traceback" not in said.err
-    assert bbp("phase", "--minima", "0", "--dry-run").code == 2
-
-
 def test_a_stopped_run_goes_on_and_tasks_make_the_same_file(tmp_path, capsys, monkeypatch):
     """Thresholds at finite N and rows of the maps are kept as they come; shares of tasks are put together."""
     monkeypatch.setattr(finite, "threshold", functools.cache(finite.threshold))

@@ -192,3 +192,35 @@ def test_messages_have_three_levels(stderr):
 )
 def test_durations_in_words(seconds, words):
     assert messages.duration(seconds) == words
+
+
+def test_a_broken_stderr_is_given_up(monkeypatch):
+    class Broken(io.StringIO):
+        def write(self, text):
+            raise BrokenPipeError
+
+    monkeypatch.setattr("sys.stderr", Broken())
+    with messages.messages("bbp x"):
+        messages.log.info("one")
+        messages.log.info("two")
+    assert not isinstance(sys.stderr, Broken)
+    sys.stderr.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("a\n b", "a b"),
+        ("\x1b[31mred", r"\x1b[31mred"),
+        ("\u202egpj.exe", r"\u202egpj.exe"),
+        ("x" * 10**6, "x" * 98 + "..." + "x" * 98),
+        ("α ± é", "α ± é"),
+    ],
+)
+def test_a_message_is_one_plain_short_line(given, said):
+    assert messages.one_line(given) == said
+
+
+def test_a_long_message_keeps_its_end():
+    found = messages.one_line(" ".join(["word"] * 1000) + " (--force replaces it)")
+    assert len(found) <= messages.LONGEST and found.endswith("(--force replaces it)")

@@ -1,6 +1,7 @@
 """Ctrl-C, SIGTERM, SIGHUP: at any moment of any program the exit code is the signal's, one line is said, nothing is lost.
 
-And modules of the user's folder that are named as ours, or as Python's, do a program no harm.
+And what else a program finds does it no harm: streams closed or small, readers that go, notebooks' settings, no device,
+modules of the user's folder that are named as ours, or as Python's.
 """
 
 import os
@@ -225,3 +226,103 @@ def test_a_folder_without_modules_does_no_harm(tmp_path):
     (tmp_path / "sims").mkdir()
     done = started_in(tmp_path, "-m", "bbp.info", "x.h5")
     assert done.returncode == 2 and "no such file" in done.stderr
+
+
+INLINE = "module://matplotlib_inline.backend_inline"
+
+
+def slow(*values):
+    """Parameters of cases whose kind is tested by another by default."""
+    return [pytest.param(value, marks=pytest.mark.slow) for value in values]
+
+
+def environment(**changes):
+    clean = {name: value for name, value in os.environ.items() if name not in ("MPLBACKEND", "JAX_PLATFORMS")}
+    return clean | {"PYTHONPATH": os.pathsep.join(sys.path)} | changes
+
+
+@pytest.fixture
+def sweep_file(tmp_path, made_up, monkeypatch):
+    """A sweep in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    dataset.write("x.h5", made_up())
+    return "x.h5"
+
+
+def shell(line, **changes):
+    """What `python -m LINE` does in a shell, redirections included: exit code, stdout, stderr."""
+    done = subprocess.run(
+        ["bash", "-c", f"exec {sys.executable} -m {line}"],
+        capture_output=True,
+        text=True,
+        env=environment(**changes),
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        pytest.param("bbp.info x.h5 >&-", 0, marks=pytest.mark.slow),
+        pytest.param("bbp.info x.h5 2>&-", 0, marks=pytest.mark.slow),
+        pytest.param("bbp.info nowhere.h5 >&- 2>&-", 2, marks=pytest.mark.slow),
+        ("bbp.plot x.h5 --out x.png --dpi 20 <&- >&- 2>&-", 0),
+    ],
+)
+def test_closed_streams_are_nowhere(sweep_file, line, code):
+    """With the backend of a notebook in the environment as well, which is not ours."""
+    found, out, err = shell(line, MPLBACKEND=INLINE)
+    assert found == code and "Traceback" not in err + out and "error" not in out
+    assert not line.startswith("bbp.plot") or Path("x.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_errors_do_not_go_to_another_stream(sweep_file):
+    code, out, err = shell("bbp.info nowhere.h5 2>&-")
+    assert (code, out, err) == (2, "", "")
+
+
+@pytest.mark.parametrize(
+    "encoding", [{"PYTHONIOENCODING": "ascii"}, *slow({"LC_ALL": "POSIX", "PYTHONUTF8": "0"})]
+)
+def test_a_small_encoding_prints_the_table_all_the_same(sweep_file, encoding):
+    code, out, err = shell("bbp.info x.h5 --table", **encoding)
+    assert code == 0 and err == "" and out.count("\n") > 10
+
+
+@pytest.mark.parametrize("backend", slow(INLINE, "module://nowhere", "nonsense"))
+def test_the_backend_of_a_notebook_is_not_ours(sweep_file, backend):
+    code, out, err = shell("bbp.plot x.h5 --out x.png --dpi 20", MPLBACKEND=backend)
+    assert (code, err) == (0, "") and "wrote" in out
+
+
+@pytest.mark.parametrize("platform", ["cuda", *slow("tpu", "nonsense")])
+def test_a_device_that_is_not_there_is_one_line(sweep_file, platform):
+    code, _, err = shell("bbp.sweep --n 12 --samples 1 --alpha-grid 1 --out y.h5", JAX_PLATFORMS=platform)
+    last = err.splitlines()[-1]
+    assert code == 1 and "unforeseen" not in err and "Traceback" not in err
+    assert f"JAX finds no device to compute on (JAX_PLATFORMS={platform})" in last
+
+
+def test_a_reader_of_messages_that_goes_away_ends_nothing(sweep_file):
+    line = "bbp.phase --p 1,2 --a-grid 0.5,1 --widths 1 --verbose --out y.h5"
+    words = ["bash", "-c", f"exec {sys.executable} -m {line}"]
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=write, text=True, env=environment())
+    os.close(write)
+    assert done.returncode == 0 and "alpha_BBP" in done.stdout and Path("y.h5").exists()
+
+
+def test_streams_are_prepared_once_and_again(monkeypatch):
+    monkeypatch.setattr("sys.stdout", None)
+    process.prepare()
+    process.prepare()
+    print("±")
+    sys.stdout.close()
+
+
+def test_a_variable_that_jax_refuses(tmp_path):
+    code, _, err = shell(f"bbp.sweep --alpha-grid 2 --n 20 --out {tmp_path}/x.h5", JAX_ENABLE_X64="banana")
+    assert code == 2 and err.splitlines() == [
+        "bbp sweep: error: JAX cannot start: invalid truth value 'banana' for environment 'JAX_ENABLE_X64'"
+    ]

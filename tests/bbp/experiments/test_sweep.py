@@ -3,28 +3,14 @@
 import sys
 from dataclasses import replace
 
-import pytest
-
-from bbp.console.messages import FileError
-from bbp.console.options import Option, checked, number, read_toml
+from bbp.console.options import Option, checked, number
 from bbp.engine.units import differences
 from bbp.experiments.options import SWEEP
 from bbp.experiments.sweep import SweepExperiment
 from bbp.files import variables
 from bbp.sweep import PROGRAM
 from sims import sampling
-from theory.checks import ParameterError
 from theory.model import Committee
-
-
-@pytest.fixture
-def toml(tmp_path):
-    def write(text):
-        path = tmp_path / "sweep.toml"
-        path.write_text(text)
-        return path
-
-    return write
 
 
 def test_every_option_has_a_default():
@@ -68,33 +54,6 @@ def test_lists_make_a_product_with_a_grid_and_eigenpairs_for_each_model():
     built = PROGRAM.experiment({"p": "1,2", "p_star": "1,3", "a_grid": "0.5:1:2", "n": "20,10"})
     assert len(built.models) == 8 and len(set(built.alphas)) == 8 and built.settings["n"] == [10, 20]
     assert built.eigenpairs == (5, 5, 7, 7, 6, 6, 10, 10)
-
-
-def test_a_toml_file_has_the_names_of_the_options(toml):
-    path = toml(
-        'alpha-grid = "0.5:2:4"\np = [1, 2]\np_star = 1\na = 0.5\nsamples = 8\nout = "x.h5"\nworkers = 2\n'
-    )
-    options = read_toml(path, SWEEP)
-    assert options["alpha_grid"] == "0.5:2:4" and options["out"] == "x.h5"
-    built = PROGRAM.experiment(options)
-    assert [model.p for model in built.models] == [1, 2] and built.alphas[0] == (0.5, 1.0, 1.5, 2.0)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("sampels = 3", "unknown key 'sampels'; did you mean samples?"),
-        ("alpha-gird = 3", "unknown key 'alpha-gird'; did you mean alpha_grid?"),
-        ("resume = true", "unknown key 'resume'"),
-        ("p-star = 1\np_star = 2", "given twice"),
-        ("[sweep]\np = 1", "unknown key 'sweep'"),
-        ("p = ", "is not TOML"),
-    ],
-)
-def test_misspelt_keys_are_refused_with_the_nearest_name(toml, text, message):
-    with pytest.raises((ParameterError, FileError)) as caught:
-        read_toml(toml(text), SWEEP)
-    assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_differences_are_told_in_words():
