@@ -260,28 +260,11 @@ def _by_size(models: Widths, narrow: Callable[[Array], Array], wide: Callable[[A
 
 @numpy_defaults
 def edge_resolvent(model: Network, alpha: float) -> float:
-    """Resolvent trace g at the left edge: -p/2 (-1 for p = inf) where it is smooth, above it where sharp.
-
-    Parameters
-    ----------
-    model : Network
-        A quadratic committee, with any noise before the teacher's square.
-    alpha : float
-        M/N.
-
-    Returns
-    -------
-    float
-        In inverse units of the edge.
-
-    Raises
-    ------
-    ParameterError
-        On any other model, and unless alpha is positive and finite.
+    """Resolvent trace g at the left edge at one alpha, in inverse units of it: -p/2 (-1 for p = inf) where it is smooth, above
+    it where sharp. Models and refusals are those of `z_of_g`.
 
     >>> edge_resolvent(Network(1, 1, 2.0), 1.0)
-    -0.5
-    """
+    -0.5"""
     return edge_at(quadratic(model), one("alpha", ratio("alpha", alpha)))[1]
 
 

@@ -54,27 +54,11 @@ _GAUSS = 12  # nodes, on a short interval
 
 @numpy_defaults
 def outlier_resolvent(model: Network, alpha: float) -> float:
-    """Resolvent trace g at the teacher outlier, NaN where there is none.
-
-    Parameters
-    ----------
-    model : Network
-        A quadratic committee, with any noise before the teacher's square.
-    alpha : float
-        M/N.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ParameterError
-        On any other model, and unless alpha is one positive number.
+    """Resolvent trace g at the teacher outlier at one alpha, NaN where there is none. Models and refusals are those of
+    `edge_gap`.
 
     >>> round(outlier_resolvent(Network(1, 1, 1.0), 3.0), 6)
-    -0.289455
-    """
+    -0.289455"""
     models, alphas, _ = problems(model, one("alpha", ratio("alpha", alpha)))
     r = outlier_root(models, alphas, edge_root(models, alphas))
     return float(-split(r)[0][0] / unit(model))
@@ -82,28 +66,10 @@ def outlier_resolvent(model: Network, alpha: float) -> float:
 
 @numpy_defaults
 def exact_spectrum(model: Network, alpha: ArrayLike) -> Spectrum:
-    """Edge, outlier and overlap at every alpha.
-
-    Parameters
-    ----------
-    model : Network
-        A quadratic committee, with any noise before the teacher's square.
-    alpha : float or array
-        M/N.
-
-    Returns
-    -------
-    Spectrum
-        Arrays of the shape of alpha.
-
-    Raises
-    ------
-    ParameterError
-        On any other model, and unless alpha is positive and finite.
+    """Edge, outlier and overlap at every alpha, any shape. Models and refusals are those of `edge_gap`.
 
     >>> exact_spectrum(Network(1, 1, 1.0), [1.0, 2.0, 3.0]).overlap.round(4)
-    array([   nan, 0.1495, 0.2838])
-    """
+    array([   nan, 0.1495, 0.2838])"""
     models, alphas, shape = problems(model, alpha)
     r_edge = edge_root(models, alphas)
     r = outlier_root(models, alphas, r_edge)

@@ -65,16 +65,7 @@ _ROUTES: dict[str, tuple[Callable[[Network, float], Found], Callable[[Network], 
 
 
 def route(model: Network) -> str:
-    """Which route a model takes: "exact", "nodes" or "points".
-
-    Parameters
-    ----------
-    model : Network
-
-    Returns
-    -------
-    str
-    """
+    """Which route a model takes: "exact", "nodes" or "points"."""
     model = network(model)
     if model.is_quadratic:
         return "exact"
