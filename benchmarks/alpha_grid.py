@@ -2,7 +2,7 @@
 
 python benchmarks/alpha_grid.py [--n 2000] [--points 16] [--streamed] [--block 3]
 
-Both through `sims.one_draw.sample_grid`, draw included; compilation is excluded by a first run of the same search.
+Both through `sims.sampling.sample_grid`, draw included; compilation is excluded by a first run of the same search.
 The single point is the largest alpha's; "apart" is its time multiplied by the points.
 """
 
@@ -14,7 +14,7 @@ import time
 import numpy as np
 
 from sims.krylov.solver import Settings
-from sims.one_draw import sample_grid
+from sims.sampling import sample_grid
 from theory.model import Network
 
 

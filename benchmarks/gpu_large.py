@@ -32,10 +32,9 @@ from sims.dynamics.samples import sample_descents
 from sims.instance import draw
 from sims.krylov import Settings, krylov_bytes
 from sims.krylov.solver import lowest_krylov
-from sims.one_draw import sample_grid
 from sims.operator import HessianOperator, hessian_operator
 from sims.rows import block_size
-from sims.sampling import sample_point
+from sims.sampling import sample_grid, sample_point
 from theory.model import Network
 
 MODEL = Network(2, 1, 0.3)

@@ -11,11 +11,11 @@ SIMS = Former(
         "krylov": "krylov.memory krylov.settings",
         "machine": "card limits",
         "operator": "operator.operator",
-        "sampling": "resolution",
+        "sampling": "one_draw resolution",
         "signal": "observables",
     },
     says={
-        "a list of sims.solvers.Eigenpairs, one a point": "one_draw.GridResult",
+        "a list of sims.solvers.Eigenpairs, one a point": "one_draw.GridResult sampling.GridResult",
         "pairs.code == 0 for each pairs of the list": "one_draw.converged",
         "sims.backend": "blas",
         "sims.dynamics": "descent",

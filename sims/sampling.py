@@ -2,27 +2,19 @@
 
 Results depend on (model, seed, N, alpha, sample, dtype, solver) alone, not on which samples are asked for together.
 
-Where float32 does not resolve the low end of a Hessian it is refused, for all samples of a point alike. Derived here: rounding
-moves eigenvalues by a few eps |H|, and the Krylov solver accepts residuals down to FLOOR eps |H|, within which, by Weyl's
-inequality, every value it calls an eigenvalue has one. |H| is that of the label of largest weight, |H| <= 2 max |F| (measured:
-0.9 to 1.9 of it, rows having |x|^2 near 1), while the lowest eigenvalues are of the size of the most negative weight f. So
-their relative error is at most
-
-    2 FLOOR eps max |F| / f
-
-which grows without bound where a is small: labels y near 0 weigh up to 1/a. It is to be at most ERROR; the errors themselves
-are some hundred times smaller. The largest of the weights that a run of samples meets is that of DRAWS times its labels,
-drawn here from their law in a stream of its own, so that no sample is judged by itself: leaving out those of large weights
-would bias what remains.
+Many Hessians on one draw of teacher, student and data (`sample_grid`): a larger alpha has more rows of the same data, another a
+has other weights. The vectors of all points stand side by side, and each step of the solver passes over the data once for all
+of them. Samples at different points of the grid are then correlated: differences along the grid come out with much less noise
+than from independent draws, and errors at different points must not be averaged as if they were independent. Across samples
+everything is independent as always.
 """
 
 from __future__ import annotations
 
 import importlib
-import math
 import pkgutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -33,21 +25,24 @@ from numpy.typing import NDArray
 from sims import checks, instance, machine, solvers
 from sims.backend import pinned
 from sims.instance import Instance, draw_on_host
-from sims.krylov import FLOOR
+from sims.krylov import Settings, krylov_bytes, require_resolved
+from sims.krylov.solver import lowest_of_sets
+from sims.operator import hessian_operator
 from sims.signal import Observable, student_shares
-from sims.solvers import Code, Eigenpairs, Solver
+from sims.solvers import Code, Eigenpairs, Overlaps, Solver
 from sims.solvers.dense import dense_bytes
+from sims.solvers.krylov import mean_overlaps
 from sims.tridiagonal import side_by_side
 from theory.answers import Printed
-from theory.checks import ParameterError, choice, count
-from theory.model.network import Network, network
+from theory.checks import ParameterError, choice, count, flag, positive, shown
+from theory.model.network import Network
 
 DONE, FAILED = 1, 2  # 0 is for samples not run
+OF_PAIRS = "eigenvalues", "residuals", "overlaps", "student_shares"  # numbers of every eigenpair
 MARGIN = 4  # eigenpairs beyond the p p_star that carry the teacher
 DENSE = 4000  # orders p N up to which dense solves take seconds on a CPU, and give every rank
-ERROR = 0.1  # of the lowest eigenvalues in float32, by the bound
-DRAWS = 64  # samples whose labels are looked at
-MOST = 2**21  # labels' entries drawn at most
+MANY = 4  # points of a grid from which a product of all their vectors takes longer than reading the data
+Point = tuple[Network, float]
 
 
 @dataclass(frozen=True, repr=False)
@@ -260,38 +255,6 @@ def preferred_solver(model: Network, n: int, alpha: float, k: int, dtype: Any = 
     return "dense" if fast and machine.fits(need) else "krylov"
 
 
-def weight_spread(model: Network, m: int) -> float:
-    """Largest weight over the most negative one among DRAWS m labels, or MOST entries; infinite where none is negative.
-
-    >>> from theory.model import Network
-    >>> weight_spread(Network(1, 1, 1.0), 100) < 100 < weight_spread(Network(1, 1, 1e-3), 100)
-    True
-    """
-    wide, p = network(model), checks.finite_p(model)
-    lam, y = wide.draw_labels(min(DRAWS * m, MOST // (p + model.p_star)), np.random.default_rng(0))[::2]
-    d, c, g = wide.weight_parts(lam, y)
-    along = c * np.sum(g**2, axis=-1)
-    largest = np.max(np.max(np.abs(d), axis=-1) + np.abs(along))
-    lowest = np.min(d) if p > 1 and np.all(along >= 0) else np.min(np.min(d, axis=-1) + along)
-    return float(largest / -lowest) if lowest < 0 else math.inf
-
-
-def require_resolved(model: Network, n: int, alpha: float, dtype: Any) -> None:
-    """ParameterError if `dtype` is float32 and does not resolve the lowest eigenvalues at (N, alpha).
-
-    Where no weight is negative there is nothing to compare with, and nothing is refused.
-    """
-    if checks.real_dtype(dtype) != np.float32:
-        return
-    most = ERROR / (2 * FLOOR * float(np.finfo(np.float32).eps))
-    spread = weight_spread(model, checks.samples_of(alpha, n))
-    if math.isfinite(spread) and spread > most:
-        raise ParameterError(
-            f"dtype must be float64 at a = {model.a:g}: weights span a factor of {spread:.2g},"
-            f" and float32 resolves the lowest eigenvalues up to one of {most:.2g}"
-        )
-
-
 def _request(
     model: Network,
     n: int,
@@ -354,7 +317,7 @@ def _solve(
         reason = machine.exhausted(error, need, one.n) or f"{type(error).__name__}: {first}"
         blank = np.full(k, np.nan)
         # NaN, not absent: the columns of a run have one shape whatever failed.
-        columns = dict.fromkeys(("eigenvalues", "residuals", "overlaps", "student_shares"), blank)
+        columns = dict.fromkeys(OF_PAIRS, blank)
         measured = [blank if each.of_pairs else np.nan for each in observables]
         ended = {"max_overlap_rank": -1, "codes": Code.FAILED, "reasons": reason, "measured": measured}
         return [columns | ended]
@@ -392,16 +355,13 @@ def _collected(
 
     codes, measured = column("codes", np.int8), [record["measured"] for record in records]
     return PointResult(
+        **{part: column(part, np.float64, k) for part in OF_PAIRS},
         samples=np.array(indices, np.int64),
-        eigenvalues=column("eigenvalues", np.float64, k),
-        overlaps=column("overlaps", np.float64, k),
-        residuals=column("residuals", np.float64, k),
         max_overlap_rank=column("max_overlap_rank", np.int64),
         status=np.where(codes == Code.CONVERGED, DONE, FAILED).astype(np.int8),
         codes=codes,
         reasons=tuple(record["reasons"] for record in records),
         solver=name,
-        student_shares=column("student_shares", np.float64, k),
         measured={
             one.name: np.array([row[i] for row in measured], np.float64).reshape(
                 (-1, k) if one.of_pairs else -1
@@ -409,3 +369,84 @@ def _collected(
             for i, one in enumerate(observables)
         },
     )
+
+
+@pinned
+def sample_grid(
+    points: Sequence[Point],
+    n: int,
+    *,
+    eigenpairs: int,
+    seed: int = 0,
+    sample: int = 0,
+    dtype: Any = "float64",
+    stored: bool = True,
+    settings: Settings | None = None,
+) -> list[Eigenpairs]:
+    """Lowest eigenpairs and overlaps at every point (model, alpha) for one shared draw.
+
+    Parameters
+    ----------
+    points : sequence of (Network, float)
+        Models of one p and p_star, and alpha.
+    n, eigenpairs : int
+        Input dimension N, and k.
+    seed, sample, dtype
+        Of the draw, as in `sims.draw`.
+    stored : bool
+        False: rows are drawn again at each pass.
+    settings : Settings
+        Where they leave the block open, grids of MANY points take the smallest: their products are bound by arithmetic.
+
+    Returns
+    -------
+    list of Eigenpairs
+        One a point, in units of the Hessian; signal.q2 (k,) are squared overlaps with the teacher, signal.rank -1.
+
+    Raises
+    ------
+    theory.checks.ParameterError
+        On unfit arguments and on what would not fit in memory.
+
+    >>> model = Network(2, 1, 1.0)
+    >>> found = sample_grid([(model, 2.0), (model, 2.5)], 12, eigenpairs=4)
+    >>> [pairs.code.name for pairs in found], found[0].signal.q2.shape
+    (['CONVERGED', 'CONVERGED'], (4,))
+    """
+    model, largest = _checked(points)
+    n, eigenpairs = count("n", n), count("eigenpairs", eigenpairs)
+    settings = Settings() if settings is None else checks.of_type("settings", settings, Settings)
+    if settings.block is None and len(points) >= MANY:
+        settings = replace(settings, block=max(eigenpairs, int(model.degeneracy) + 2))
+    options = {"eigenpairs": eigenpairs, "dtype": dtype, "stored": stored, "settings": settings}
+    machine.require_fit(
+        lambda at: krylov_bytes(model, at, largest, sets=len(points), **options),
+        n,
+        checks.finite_p(model),
+        dense=False,
+    )
+    for each, alpha in points:
+        require_resolved(each, n, alpha, dtype)
+    drawn = instance.draw(model, n, largest, seed=seed, sample=sample, dtype=dtype, data=False, shared=True)
+    pairs = [(each, checks.samples_of(alpha, n)) for each, alpha in points]
+    operator = hessian_operator(drawn, stored=flag("stored", stored), points=pairs)
+    found = lowest_of_sets(operator, eigenpairs, degeneracy=int(model.degeneracy), settings=settings)
+    return [replace(each, signal=Overlaps(mean_overlaps(each, drawn.teacher), -1)) for each in found]
+
+
+def _checked(points: Sequence[Point]) -> Point:
+    """The point of largest alpha; ParameterError unless all are points of one p and p_star."""
+    try:
+        points = [(model, positive("alpha", alpha)) for model, alpha in points]
+    except ParameterError:
+        raise
+    except (TypeError, ValueError):
+        raise ParameterError(f"points must be pairs (model, alpha), got {shown(points)}") from None
+    if not points:
+        raise ParameterError("points must not be empty")
+    if not all(isinstance(model, Network) for model, _ in points):
+        raise ParameterError(f"points must be pairs (model, alpha), got {shown(points)}")
+    widths = {(model.p, model.p_star) for model, _ in points}
+    if len(widths) > 1:
+        raise ParameterError(f"points of a shared draw must have one p and p_star, got {sorted(widths)}")
+    return max(points, key=lambda point: point[1])

@@ -53,9 +53,8 @@ USED = {
     "sims.checks": ["samples_of"],
     "sims.instance": ["draw"],
     "sims.krylov.solver": ["lowest_krylov"],
-    "sims.one_draw": ["sample_grid"],
     "sims.operator": ["hessian_operator"],
-    "sims.sampling": ["lowest", "sample_point"],
+    "sims.sampling": ["lowest", "sample_grid", "sample_point"],
     "sims.signal": ["gap", "overlaps", "signal_vectors"],
 }
 

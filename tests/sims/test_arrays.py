@@ -14,10 +14,9 @@ from sims.dynamics.samples import sample_descents
 from sims.instance import draw_on_host
 from sims.krylov import krylov_bytes
 from sims.krylov.solver import Settings, lowest_krylov
-from sims.one_draw import sample_grid
 from sims.operator import hessian_operator
 from sims.rows import rows_of
-from sims.sampling import bytes_needed, preferred_solver, sample_point
+from sims.sampling import bytes_needed, preferred_solver, sample_grid, sample_point
 from sims.solvers.dense import dense_bytes, lowest_dense
 from sims.solvers.krylov import certified_rank
 from theory.checks import ParameterError

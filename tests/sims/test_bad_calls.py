@@ -14,10 +14,9 @@ from sims.functions import activation_of
 from sims.instance import draw_on_host
 from sims.krylov import krylov_bytes
 from sims.krylov.solver import Settings, lowest_krylov
-from sims.one_draw import sample_grid, shared
 from sims.operator import hessian_operator
 from sims.rows import rows_of
-from sims.sampling import bytes_needed, preferred_solver, sample_point
+from sims.sampling import bytes_needed, preferred_solver, sample_grid, sample_point
 from sims.solvers.dense import dense_bytes, lowest_dense
 from theory.checks import ParameterError
 from theory.model import Committee
@@ -72,7 +71,6 @@ def calls():
             sample_grid,
             {"points": [(MODEL, 2.0)], "n": 8, "eigenpairs": 2, **seeds, "settings": Settings(basis=64)},
         ),
-        "shared": (shared, {"points": [(MODEL, 2.0)], "n": 8, "size": 16, **seeds}),
         "krylov_bytes": (
             krylov_bytes,
             {**point, "eigenpairs": 2, "dtype": "float64", "settings": Settings(), "sets": 1, "devices": 1},

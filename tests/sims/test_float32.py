@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from bbp import sweep
-from sims import hessian, sampling
+from sims import hessian, krylov
 from sims.instance import draw
-from sims.one_draw import sample_grid
-from sims.sampling import SOLVERS, require_resolved, sample_point, weight_spread
+from sims.krylov import require_resolved, weight_spread
+from sims.sampling import SOLVERS, sample_grid, sample_point
 from theory.checks import ParameterError
 from theory.model import Committee
 from theory.model.network import Network
 
-LIMIT = sampling.ERROR / (2 * sampling.FLOOR * np.finfo(np.float32).eps)
+LIMIT = krylov.ERROR / (2 * krylov.FLOOR * np.finfo(np.float32).eps)
 
 
 def double(drawn):

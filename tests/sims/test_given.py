@@ -6,7 +6,7 @@ import pytest
 import sims
 from sims.given import _heavy, judged, predicted
 from sims.instance import chosen, draw_on_host
-from sims.one_draw import shared
+from sims.sampling import sample_grid
 from theory import Inputs, Network, ParameterError
 from theory.given.labels import heaviest
 
@@ -38,8 +38,9 @@ def test_draws_nest_and_are_the_same_on_the_host():
     one = sims.draw(MODEL, N, 3.0, seed=1, sample=4)
     np.testing.assert_array_equal(host.data, one.data)
     np.testing.assert_array_equal(host.student, one.student)
-    _, operator = shared([(MODEL, 2.0), (MODEL, 5.0)], N, seed=1)
-    assert operator.rows.m == 120
+    (pairs,) = sample_grid([(MODEL, 2.0)], N, eigenpairs=2, seed=1)
+    shared = np.linalg.eigvalsh(sims.hessian(sims.draw(MODEL, N, 2.0, seed=1, shared=True)))
+    np.testing.assert_allclose(pairs.values, shared[:2], atol=1e-6)
 
 
 def test_solvers_agree():

@@ -12,10 +12,9 @@ from sims import hessian, instance
 from sims.dynamics.problem import whole
 from sims.functions import activation_of
 from sims.krylov.solver import Settings
-from sims.one_draw import sample_grid
 from sims.operator import hessian_operator
 from sims.rows import row_mesh
-from sims.sampling import sample_point
+from sims.sampling import sample_grid, sample_point
 from sims.signal import student_shares
 from sims.threefry import row_block
 from tests.sims.instances import host_draw

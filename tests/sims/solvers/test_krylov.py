@@ -7,9 +7,8 @@ from sims.hessian import dense_blas
 from sims.instance import draw, labels
 from sims.krylov import Plan, Settings, data_bytes, krylov_bytes, solver_bytes
 from sims.krylov.solver import lowest_krylov
-from sims.one_draw import sample_grid, shared
 from sims.operator import hessian_operator
-from sims.sampling import bytes_needed, preferred_solver, sample_point
+from sims.sampling import bytes_needed, preferred_solver, sample_grid, sample_point
 from sims.signal import signal_vectors
 from sims.solvers import Code
 from sims.solvers import krylov as large
@@ -204,7 +203,9 @@ def test_one_point_of_a_grid_may_fail_alone():
     points = [(MODEL, 1.2), (MODEL, 0.6)]
     grid = sample_grid(points, N, eigenpairs=2, settings=Settings(products=5))
     assert all(pairs.code is Code.NOT_CONVERGED and np.all(np.isfinite(pairs.values)) for pairs in grid)
-    operator = shared(points, N)[1]
+    operator = hessian_operator(
+        draw(MODEL, N, 1.2, data=False, shared=True), points=[(MODEL, 144), (MODEL, 72)]
+    )
     with pytest.raises(ParameterError, match="operator of one set, got 2"):
         lowest_krylov(operator, 2)
     assert stores(MODEL, N, 1.2, 2, "float64")
