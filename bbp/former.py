@@ -39,7 +39,8 @@ MOVED = {
     "bbp.gallery.thresholds": "gallery.survives",
     "bbp.open(path), of several models bbp.files.product.split(bbp.open(path))": "store",
     "bbp.plots.layout": "plots.legends plots.room",
-    "bbp.plots.sweep, compare, descent or phase": "plots.panels",
+    "bbp.plots.sweep": "plots.compare",
+    "bbp.plots.sweep, descent or phase": "plots.panels",
     "sims itself": "late_sims",
 }
 FORMER = {f"bbp.{old}": new for new, names in MOVED.items() for old in names.split()}

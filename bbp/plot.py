@@ -24,7 +24,6 @@ from bbp.experiments.models import MODEL
 from bbp.files import dataset as files
 from bbp.files import disk, product
 from bbp.gallery import ENTRIES, base
-from bbp.plots import compare as compare_plots
 from bbp.plots import descent as descent_plots
 from bbp.plots import layout, options, style
 from bbp.plots import phase as phase_plots
@@ -86,26 +85,39 @@ def draw(
         For a bad option, and for results that would mix in one figure; FileError where a file is none of bbp's, or of a kind
         that has no figure.
     """
-    chosen = options.read(**_checked(look))
-    place = None if out is None else disk.destination(out)
-    ending = "" if place is None else form_of(place)
-    _check_dpi(dpi)
-    found = _opened(source, None if model is None else integer(0)("model", model))
-    form = str(next(iter(found.values())).attrs.get("format"))
-    with style.figure_style(chosen.look):
+
+    def drawn(columns: str) -> Figure:
+        found = _opened(source, None if model is None else integer(0)("model", model))
+        form = str(next(iter(found.values())).attrs.get("format"))
         results: Any = found if len(found) > 1 else next(iter(found.values()))
-        figure = options.apply(FIGURES[form](results, width=_width(width, chosen)), chosen)
-        if place is not None:
-            _write(figure, place, ending, dpi)
-        return figure
+        return FIGURES[form](results, width=columns)
+
+    return _looking(drawn, width, look, out, dpi)
 
 
-def _checked(look: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of the look by name; ParameterError for an unknown one."""
+def _looking(
+    draw: Callable[[str], Figure],
+    width: str | None,
+    look: Mapping[str, Any],
+    out: str | Path | None = None,
+    dpi: float = 300.0,
+) -> Figure:
+    """What `draw` gives at a width, as a look has it, written to `out` if that is given."""
     for name in look:
         if name not in LOOK:
             raise ParameterError(f"a figure has no option {name!r}{nearest(name, LOOK)}")
-    return dict(look)
+    chosen = options.read(**look)
+    place = None if out is None else disk.destination(out)
+    ending = "" if place is None else form_of(place)
+    if isinstance(dpi, bool) or not isinstance(dpi, int | float) or not 10 <= dpi <= 2400:
+        raise ParameterError(f"dpi must lie between 10 and 2400, got {shown(dpi)}")
+    with style.figure_style(chosen):
+        figure = options.apply(draw(_width(width, chosen)), chosen)
+        if place is not None:
+            picture = render(figure, ending, dpi)
+            disk.prepare_directory(place.parent)
+            disk.write_bytes(place, picture)
+        return figure
 
 
 def _opened(source: Any, model: int | None) -> dict[str, xr.Dataset]:
@@ -149,9 +161,9 @@ def _names(sources: Sequence[Any]) -> list[str]:
     ]
 
 
-def _width(width: str | None, chosen: options.Options) -> str:
+def _width(width: str | None, chosen: style.Look) -> str:
     """Panels side by side where there is room; ParameterError where a size is said twice."""
-    other = "size" if chosen.size is not None else "talk" if chosen.look.talk else ""
+    other = "size" if chosen.size is not None else "talk" if chosen.talk else ""
     if width is not None and other:
         raise ParameterError(f"width cannot go with {other}, which has a width of its own")
     if chosen.size is None:
@@ -160,16 +172,22 @@ def _width(width: str | None, chosen: options.Options) -> str:
 
 
 def draw_spectrum(
-    source: xr.Dataset | Network, alpha: float, *, width: str | None = None, **look: Any
+    source: xr.Dataset | Network,
+    alpha: float,
+    *,
+    width: str | None = None,
+    out: str | Path | None = None,
+    dpi: float = 300.0,
+    **look: Any,
 ) -> Figure:
-    """The spectrum at alpha: theory, and if `source` is a sweep the eigenvalues of its samples there; look as in `draw`."""
-    chosen = options.read(**_checked(look))
-    if isinstance(source, xr.Dataset):
-        found = spectrum.of_sweep(source, alpha)
-    else:
-        found = spectrum.of_model(source, alpha)
-    with style.figure_style(chosen.look):
-        return options.apply(spectrum_plots.spectrum_figure(found, width=_width(width, chosen)), chosen)
+    """The spectrum at alpha: theory, and if `source` is a sweep the eigenvalues of its samples there; the rest as in `draw`."""
+
+    def drawn(columns: str) -> Figure:
+        if isinstance(source, xr.Dataset):
+            return spectrum_plots.spectrum_figure(spectrum.of_sweep(source, alpha), width=columns)
+        return spectrum_plots.spectrum_figure(spectrum.of_model(source, alpha), width=columns)
+
+    return _looking(drawn, width, look, out, dpi)
 
 
 def _gallery(found: xr.Dataset, *, width: str) -> Figure:
@@ -189,7 +207,7 @@ def _gallery(found: xr.Dataset, *, width: str) -> Figure:
 FIGURES: dict[str, Callable[..., Figure]] = {
     files.SWEEP: sweep_plots.sweep_figure,
     files.PHASE: phase_plots.phase_figure,
-    comparison.FORMAT: compare_plots.compare_figure,
+    comparison.FORMAT: sweep_plots.compare_figure,
     files.DESCENT: descent_plots.figure,
     scaling.FORMAT: laws_figure,
     base.FORMAT: _gallery,
@@ -198,7 +216,7 @@ FIGURES: dict[str, Callable[..., Figure]] = {
 PANELS: dict[str, Callable[[xr.Dataset], list[Callable[[Axes], list[Artist]]]]] = {
     files.SWEEP: sweep_plots.panels,
     files.PHASE: phase_plots.panels,
-    comparison.FORMAT: compare_plots.panels,
+    comparison.FORMAT: sweep_plots.panels,
     files.DESCENT: descent_plots.panels,
 }
 
@@ -264,7 +282,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="other words: x=TEXT, y=TEXT, title=TEXT, or a.y=TEXT for panel a alone",
     )
     look.add_argument(
-        "--legend", choices=options.LEGENDS, default="on",
+        "--legend", choices=style.LEGENDS, default="on",
         help="above the panels (on), off, inside the first, or right of them (default %(default)s)",
     )  # fmt: skip
     one = parser.add_argument_group(
@@ -285,30 +303,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Draw the figure of the files and write it."""
     out = _output(args)
-    form = form_of(out if args.out is None else Path(args.out))
-    _check_dpi(args.dpi)
+    form_of(out if args.out is None else Path(args.out))
     for file in args.files:
         if Path(file).suffix.lower().removeprefix(".") in METADATA:
             files.kind_of(file)  # a picture is told to be one, before it is found to be its own
     disk.require_apart({"out": out}, args.files)
     disk.require_free(out, force=args.force)
-    look = {name: getattr(args, name) for name in LOOK}
-    figure = _figure(args, look)
-    with style.figure_style(options.read(**look).look):
-        _write(figure, out, form, args.dpi)
+    _draw(args, out)
     program.show(f"wrote {out}")
     return program.OK
-
-
-def _check_dpi(dpi: Any) -> None:
-    if isinstance(dpi, bool) or not isinstance(dpi, int | float) or not 10 <= dpi <= 2400:
-        raise ParameterError(f"dpi must lie between 10 and 2400, got {shown(dpi)}")
-
-
-def _write(figure: Figure, out: Path, form: str, dpi: float) -> None:
-    picture = render(figure, form, dpi)
-    disk.prepare_directory(out.parent)
-    disk.write_bytes(out, picture)
 
 
 def _output(args: argparse.Namespace) -> Path:
@@ -320,7 +323,7 @@ def _output(args: argparse.Namespace) -> Path:
     return disk.destination(str(Path(args.files[0]).with_suffix(".png")) if args.out is None else args.out)
 
 
-def _figure(args: argparse.Namespace, look: Mapping[str, Any]) -> Figure:
+def _draw(args: argparse.Namespace, out: Path) -> None:
     special = {
         option.name: getattr(args, option.name) for option in MODEL if getattr(args, option.name) is not None
     }
@@ -331,20 +334,19 @@ def _figure(args: argparse.Namespace, look: Mapping[str, Any]) -> Figure:
         raise ParameterError(
             f"{given[0]} is for a spectrum without FILE: {args.files[0]!r} has its own model"
         )
+    look = {name: getattr(args, name) for name in ("width", "dpi", *LOOK)} | {"out": out}
     if args.spectrum is None:
         if not args.files:
             raise ParameterError("FILE or --spectrum ALPHA must be given")
-        return draw(args.files, width=args.width, model=args.model, **look)
+        draw(args.files, model=args.model, **look)
+        return
     if len(args.files) > 1:
         raise ParameterError(f"a spectrum is of one file, got {len(args.files)}")
     alpha = number("spectrum", args.spectrum)
     if args.files:
-        return draw_spectrum(
-            product.chosen(files.open(args.files[0], files.SWEEP), args.model, repr(args.files[0])),
-            alpha,
-            width=args.width,
-            **look,
-        )
+        sweep = product.chosen(files.open(args.files[0], files.SWEEP), args.model, repr(args.files[0]))
+        draw_spectrum(sweep, alpha, **look)
+        return
     p, p_star, a = ("1" if value is None else value for value in (args.p, args.p_star, args.a))
     found = widths("p", p)
     if len(found) != 1:
@@ -359,7 +361,7 @@ def _figure(args: argparse.Namespace, look: Mapping[str, Any]) -> Figure:
             if option.name in special
         },
     )
-    return draw_spectrum(model, alpha, width=args.width, **look)
+    draw_spectrum(model, alpha, **look)
 
 
 def _provided(name: str, value: str | None) -> bool:

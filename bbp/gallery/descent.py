@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 
 import theory
 from bbp.gallery.base import Array, Arrays, Data, Effort, Entry, points_look
-from bbp.plots import layout, style
-from bbp.plots import sweep as sweep_plots
+from bbp.plots import layout, marks, style
 from bbp.plots.descent import in_time, time_axis
 from theory.model import Network
 from theory.path import bbp_time, closure, conditioned
@@ -51,12 +50,11 @@ def _final(model: Network, n: int, alpha: float, samples: int, seed: int, rules:
 
 def draw_descent(data: Data) -> Figure:
     """A panel for each normalisation, a curve for each width."""
-    fig = style.new_figure("double", 3.0)
-    axes = layout.panels(fig, len(KINDS), "double")
+    fig, axes = layout.figure(len(KINDS), 3.0)
     for ax, (kind, a) in zip(axes, KINDS.items(), strict=True):
         for index, p in enumerate(data["p"]):
             m2, tint = data[f"{kind}_m2"][index], style.colour(index)
-            sweep_plots.sampled_points(ax, data["alpha"], m2, index=index, label=f"$p = {p}$")
+            marks.sampled_points(ax, data["alpha"], m2, index=index, label=f"$p = {p}$")
             ax.plot(data["alpha"], np.nanmean(m2, axis=1), color=tint, linewidth=0.7)
             ax.axvline(float(data[f"{kind}_alpha_bbp"][index]), color=tint, linestyle=":", linewidth=0.9)
         ax.set_title(f"$p^* = 1$, $a = {a:g}$, $N = {int(data['n'])}$", loc="right", pad=3.0)
@@ -115,12 +113,12 @@ def predicted(data: Data, route: str, case: int) -> tuple[Array, Array]:
 
 def draw_theory(data: Data) -> Figure:
     """Above the lowest eigenvalue, below its eigenvector's overlap with the signal space; a column for each case."""
-    fig = style.new_figure("double", 4.8)
-    axes = fig.subplots(2, len(data["p"]), sharex="col")
-    layout.lettered(list(axes.flat))
+    cases = len(data["p"])
+    fig, axes = layout.figure(2 * cases, 4.8, columns=cases, sharex="col")
     for case, (p, alpha) in enumerate(zip(data["p"], data["alpha"], strict=True)):
         time = data["time"][case]
-        for ax, name, part in ((axes[0, case], "eigenvalue", 0), (axes[1, case], "overlap", 1)):
+        above, below = axes[case], axes[cases + case]
+        for ax, name, part in ((above, "eigenvalue", 0), (below, "overlap", 1)):
             points: dict[str, Any] = {"color": style.colour(0), "marker": "o", "linestyle": "none"}
             line = in_time(ax, time, data[name][case], markersize=3, label="samples", **points)
             for index, (route, words) in enumerate(ROUTES.items(), 1):
@@ -135,14 +133,14 @@ def draw_theory(data: Data) -> Figure:
                 data["bbp_time"][case], color=style.GREY, linestyle=":", linewidth=0.9, zorder=0,
                 label=r"lost at $N=\infty$",
             )  # fmt: skip
-        axes[1, case].set_ylim(bottom=0)
-        axes[0, case].set_title(
+        below.set_ylim(bottom=0)
+        above.set_title(
             rf"$p = {p}$, $\alpha = {alpha:g}$, $a = {A:g}$, $N = {int(data['n'])}$", loc="right", pad=3.0
         )
-        axes[0, case].set_xlabel("")
-    axes[0, 0].set_ylabel(r"lowest eigenvalue $\lambda_1$")
-    axes[1, 0].set_ylabel(r"its $q^2$ with the teacher")
-    layout.legend_above(fig, [axes[0, 0]], 4)
+        above.set_xlabel("")
+    axes[0].set_ylabel(r"lowest eigenvalue $\lambda_1$")
+    axes[cases].set_ylabel(r"its $q^2$ with the teacher")
+    layout.legend_above(fig, axes[:1], 4)
     return fig
 
 
@@ -212,8 +210,7 @@ def _followed(n: int, sample: int, seed: int, step: float, inertia: float, share
 
 def draw_lifetime(data: Data) -> Figure:
     """Overlap of the lowest eigenvector with the teacher against time, and the lowest eigenvalue."""
-    fig = style.new_figure("double", 3.2)
-    axes = layout.panels(fig, 2, "double")
+    fig, axes = layout.figure(2, 3.2)
     words = {
         "overlap": "squared overlap $q^2$ with the teacher",
         "eigenvalue": r"lowest eigenvalue $\lambda_1$",

@@ -41,8 +41,7 @@ def build_spectra(effort: Effort) -> Arrays:
 
 def draw_spectra(data: Data) -> Figure:
     """Close to the left edge, a panel for each case with its own model, samples and lines."""
-    fig = style.new_figure("double", 3.5)
-    axes = layout.panels(fig, len(SPECTRA), "double")
+    fig, axes = layout.figure(len(SPECTRA), 3.5)
     for ax, (name, (model, alpha)) in zip(axes, SPECTRA.items(), strict=True):
         values = data[f"{name}_eigenvalues"]
         values = values[np.isfinite(values).all(axis=1)]
@@ -102,8 +101,7 @@ def ratio(data: Data, name: str) -> float:
 
 def draw_scatter(data: Data) -> Figure:
     """A panel for each model."""
-    fig = style.new_figure("double", 2.7)
-    axes = layout.panels(fig, len(SCATTER), "double")
+    fig, axes = layout.figure(len(SCATTER), 2.7)
     for index, (ax, (name, (model, alpha))) in enumerate(zip(axes, SCATTER.items(), strict=True)):
         x, y = data[f"{name}_predicted"], data[f"{name}_measured"]
         both = np.concatenate([x, y])
@@ -162,8 +160,7 @@ def _samples(n: int, samples: int, seed: int) -> np.ndarray:
 
 def draw_edge(data: Data) -> Figure:
     """Left: distribution of the scaled eigenvalue for each N beside Tracy-Widom. Right: variances against N."""
-    fig = style.new_figure("double", 2.9)
-    axes = layout.panels(fig, 2, "double")
+    fig, axes = layout.figure(2, 2.9)
     grid = np.linspace(-5, 4, 200)
     axes[0].plot(
         grid, tracy_widom_cdf(grid), color=style.BLACK, linewidth=1.4, label=r"Tracy-Widom, $\beta = 1$"

@@ -13,8 +13,7 @@ import theory
 from bbp.analysis.estimates import fraction
 from bbp.analysis.finite_size import midpoint, phi_crossing
 from bbp.gallery.base import Array, Arrays, Data, Effort, Entry, points_look, rounded, sampled
-from bbp.plots import layout, style
-from bbp.plots import sweep as sweep_plots
+from bbp.plots import layout, marks, style
 from theory import finite
 from theory.general.spectrum import alpha_zero
 from theory.model import Network
@@ -64,8 +63,7 @@ def predicted_phi(model: Network, sizes: Sequence[int], alpha: Array) -> Array:
 
 def draw_phi(data: Data) -> Figure:
     """A panel for each kind: phi against alpha, points and the law for each N, alpha_BBP and alpha_0 marked."""
-    fig = style.new_figure("double", 3.0)
-    axes = layout.panels(fig, 2, "double")
+    fig, axes = layout.figure(2, 3.0)
     for ax, (kind, model) in zip(axes, MODELS.items(), strict=True):
         alpha = data[f"{kind}_alpha"]
         for index, n in enumerate(data["n"]):
@@ -73,9 +71,9 @@ def draw_phi(data: Data) -> Figure:
             if f"{kind}_theory" in data:  # older files lack it
                 law = data[f"{kind}_theory"][index]
                 spread = np.sqrt(law * (1 - law) / DRAWS)
-                sweep_plots.finite_band(ax, alpha, law, np.zeros_like(law), spread, index=index)
+                marks.finite_band(ax, alpha, law, np.zeros_like(law), spread, index=index)
             ax.errorbar(alpha, phi, yerr=error, label=f"$N = {n}$", **points_look(index, elinewidth=0.9))
-        sweep_plots.mark_threshold(ax, float(data[f"{kind}_alpha_bbp"]), kind)
+        marks.mark_threshold(ax, float(data[f"{kind}_alpha_bbp"]), kind)
         zero = float(data[f"{kind}_alpha_0"])
         if kind == "discontinuous" and np.isfinite(zero):
             label = rf"$\alpha_0 = {zero:.4g}$ (overlap)"
@@ -126,8 +124,7 @@ def build_thresholds(effort: Effort) -> Arrays:
 
 def draw_thresholds(data: Data) -> Figure:
     """A panel for each kind, alpha against N on a logarithmic axis."""
-    fig = style.new_figure("double", 2.9)
-    axes = layout.panels(fig, 2, "double")
+    fig, axes = layout.figure(2, 2.9)
     for ax, (kind, model) in zip(axes, MODELS.items(), strict=True):
         ax.errorbar(
             data["n"], data[f"{kind}_alpha"], yerr=data[f"{kind}_error"], color=style.BLUE, marker="o", markersize=3,

@@ -140,8 +140,7 @@ def arrays(found: list[dict[str, Any]]) -> Arrays:
 
 def draw(data: Data) -> Figure:
     """Theory against what is found: lambda_1 on one panel, q2 on the other."""
-    fig = style.new_figure("double", 3.4)
-    values, overlaps = layout.panels(fig, 2, "double")
+    fig, (values, overlaps) = layout.figure(2, 3.4)
     for ax, name, end in ((values, "found", ""), (overlaps, "q2", "_q2")):
         x = data[name]
         label = "covariance alone, no verdict asked"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -138,32 +139,30 @@ def _law(model: Network, at: Minima) -> tuple[Array, Array]:
 
 def draw(data: Data) -> Figure:
     """Complexities above, thresholds and ends of descents below."""
-    fig = style.new_figure("double", 5.6)
-    axes = fig.subplots(2, 2)
-    layout.lettered(list(axes.flat))
+    fig, (overlaps, losses, thresholds, ends) = layout.figure(4, 5.6, columns=2)
     for i, alpha in enumerate(data["alpha"]):
-        look = {"color": style.colour(i), "linewidth": 1.0}
-        axes[0, 0].plot(data["overlap"], data["at_overlap"][i], label=rf"$\alpha = {alpha:.4g}$", **look)
-        axes[0, 1].plot(data["share"] * data["loss"][i], data["at_loss"][i], **look)
-    for ax, words in ((axes[0, 0], "overlap $m$ with the teacher"), (axes[0, 1], "loss of a sample")):
+        look: dict[str, Any] = {"color": style.colour(i), "linewidth": 1.0}
+        overlaps.plot(data["overlap"], data["at_overlap"][i], label=rf"$\alpha = {alpha:.4g}$", **look)
+        losses.plot(data["share"] * data["loss"][i], data["at_loss"][i], **look)
+    for ax, words in ((overlaps, "overlap $m$ with the teacher"), (losses, "loss of a sample")):
         ax.axhline(0, color=style.GREY, linewidth=0.6, zorder=1)
         ax.set(ylim=(-0.06, 0.16), xlabel=words, ylabel=r"complexity $\Sigma$")
-    _thresholds(axes[1, 0], data)
+    _thresholds(thresholds, data)
     for i, alpha in enumerate(data["ends_alpha"]):
         tint = style.colour(list(data["alpha"]).index(alpha))
         middle = (data["edge"][1:] + data["edge"][:-1]) / 2
         label = rf"ends, $\alpha = {alpha:g}$"
-        axes[1, 1].plot(middle, data["ends"][i], "o", color=tint, markersize=2.8, label=label)
-        axes[1, 1].plot(data["size"], data["law"][i], color=tint, label=rf"minima, $\alpha = {alpha:g}$")
-        axes[0, 1].axvline(np.nanmean(data["ends_loss"][i]), color=tint, linestyle=":", linewidth=0.9)
+        ends.plot(middle, data["ends"][i], "o", color=tint, markersize=2.8, label=label)
+        ends.plot(data["size"], data["law"][i], color=tint, label=rf"minima, $\alpha = {alpha:g}$")
+        losses.axvline(np.nanmean(data["ends_loss"][i]), color=tint, linestyle=":", linewidth=0.9)
     normal = np.sqrt(2 / np.pi) * np.exp(-(data["size"] ** 2) / 2)
     look = {"color": style.GREY, "linestyle": "--", "linewidth": 0.9}
-    axes[1, 1].plot(data["size"], normal, label="at the start", **look)
-    axes[1, 1].set(xlabel=r"preactivation $|\lambda|$", ylabel="density", ylim=(0, None))
-    axes[1, 1].legend(fontsize="x-small")
-    axes[0, 1].set_title(rf"$p = p^* = 1$, $a = {A:g}$", loc="right", pad=3.0)
-    axes[1, 1].set_title(f"$N = {int(data['n'])}$", loc="right", pad=3.0)
-    layout.legend_above(fig, [axes[0, 0]], 5)
+    ends.plot(data["size"], normal, label="at the start", **look)
+    ends.set(xlabel=r"preactivation $|\lambda|$", ylabel="density", ylim=(0, None))
+    ends.legend(fontsize="x-small")
+    losses.set_title(rf"$p = p^* = 1$, $a = {A:g}$", loc="right", pad=3.0)
+    ends.set_title(f"$N = {int(data['n'])}$", loc="right", pad=3.0)
+    layout.legend_above(fig, [overlaps], 5)
     return fig
 
 

@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 import theory
 from bbp.experiments import models
 from bbp.gallery.base import Arrays, Data, Effort, Entry, rounded, sampled
-from bbp.plots import layout, style
-from bbp.plots import sweep as sweep_plots
+from bbp.plots import layout, marks, style
 from theory import finite
 from theory.general.spectral_methods import optimal, spectral_outlier, trimmed
 from theory.model import Network
@@ -52,18 +51,17 @@ def build_overlap(effort: Effort) -> Arrays:
 
 def draw_overlap(data: Data) -> Figure:
     """Two panels, one for each kind of transition."""
-    fig = style.new_figure("double", 2.9)
-    axes = layout.panels(fig, 2, "double")
+    fig, axes = layout.figure(2, 2.9)
     for ax, (kind, model) in zip(axes, MODELS.items(), strict=True):
-        limit = sweep_plots.overlap_curve(ax, data[f"{kind}_fine"], np.nan_to_num(data[f"{kind}_theory"]))
+        limit = marks.overlap_curve(ax, data[f"{kind}_fine"], np.nan_to_num(data[f"{kind}_theory"]))
         limit.set_label(r"theory, $N = \infty$")
         n, count = int(data["n"]), data[f"{kind}_overlap"].shape[-1]
         law = data[f"{kind}_law"], data[f"{kind}_law_std"]
         name = rf"theory, $N = {n}$, $\pm$ one std of a draw"
-        sweep_plots.finite_band(ax, data[f"{kind}_law_alpha"], *law, index=0, label=name)
+        marks.finite_band(ax, data[f"{kind}_law_alpha"], *law, index=0, label=name)
         label = f"{count} samples, $N = {n}$"
-        sweep_plots.sampled_points(ax, data[f"{kind}_alpha"], data[f"{kind}_overlap"], index=0, label=label)
-        sweep_plots.mark_threshold(ax, float(data[f"{kind}_alpha_bbp"]), kind)
+        marks.sampled_points(ax, data[f"{kind}_alpha"], data[f"{kind}_overlap"], index=0, label=label)
+        marks.mark_threshold(ax, float(data[f"{kind}_alpha_bbp"]), kind)
         layout.name_model(ax, model)
         ax.set(xlabel=r"$\alpha = M/N$", ylabel=r"overlap $q^2$, mean of 2 lowest", ylim=(0, None))
     layout.legend_above(fig, axes, 3)
@@ -96,12 +94,11 @@ def build_activations(effort: Effort) -> Arrays:
 
 def draw_activations(data: Data) -> Figure:
     """One panel: both activations, their thresholds marked with kind and value."""
-    fig = style.new_figure("single", 3.3)
-    ax = layout.panels(fig, 1, "single")[0]
+    fig, (ax,) = layout.figure(1, 3.3, "single")
     for index, (name, model) in enumerate(ACTIVATED.items()):
         count = data[f"{name}_overlap"].shape[-1]
         label = f"{name}, $a = {model.a:g}$: {count} samples, $N = {int(data['n'])}$"
-        sweep_plots.sampled_points(ax, data["alpha"], data[f"{name}_overlap"], index=index, label=label)
+        marks.sampled_points(ax, data["alpha"], data[f"{name}_overlap"], index=index, label=label)
         tint = style.colour(index)
         theory = rf"{name}: theory, $N = \infty$"
         ax.plot(data[f"{name}_fine"], data[f"{name}_theory"], color=tint, linewidth=1.1, label=theory)
@@ -162,8 +159,7 @@ def _spectral(n: int, alpha: float, seed: int, sample: int) -> float:
 
 def draw_spectral(data: Data) -> Figure:
     """One panel: overlaps against alpha."""
-    fig = style.new_figure("single", 3.3)
-    ax = layout.panels(fig, 1, "single")[0]
+    fig, (ax,) = layout.figure(1, 3.3, "single")
     ax.plot(data["alpha"], data["optimal"], color=style.BLACK, linewidth=1.6, label="optimal $T(y)$")
     ax.plot(data["alpha"], data["trimmed"], color=style.GREY, linestyle=":", label="trimmed $T(y)$, $y < 6$")
     for index, (p, a) in enumerate(zip(data["p"], data["a"], strict=True)):
@@ -171,10 +167,10 @@ def draw_spectral(data: Data) -> Figure:
         style_of: dict[str, Any] = {"linestyle": (0, (5, 1))} if math.isinf(p) else {}
         ax.plot(data["alpha"], data["hessian"][index], color=style.colour(index), label=label, **style_of)
     n = int(data["n"])
-    sweep_plots.sampled_points(
+    marks.sampled_points(
         ax, data["point"], data["hessian_sampled"], index=1, label=f"$p = 2$, samples, $N = {n}$"
     )
-    sweep_plots.sampled_points(
+    marks.sampled_points(
         ax, data["point"], data["optimal_sampled"], index=5, label=f"optimal $T$, samples, $N = {n}$"
     )
     ax.set(xlabel=r"$\alpha = M/N$", ylabel=r"squared overlap $q^2$", ylim=(0, 1))

@@ -96,8 +96,7 @@ def thresholds(data: Data, i: int) -> tuple[Array, Array]:
 
 def draw_recovery(data: Data) -> Figure:
     """Shares against alpha, and where they are one half against 1/N, with alpha_BBP beside them."""
-    fig = style.new_figure("double", 3.2)
-    left, right = layout.panels(fig, 2, "double")
+    fig, (left, right) = layout.figure(2, 3.2)
     for i, p in enumerate(data["p"].tolist()):
         for j, n in enumerate(data["n"].tolist()):
             _shares(left, data, i, j, f"$N = {n}$")
@@ -241,8 +240,7 @@ def arrays(found: Mapping[Case, Sequence[tuple[Array, Array]]]) -> Arrays:
 
 def draw_growth(data: Data) -> Figure:
     """m^2 over that of the start against time, p = 1 and p = 2."""
-    fig = style.new_figure("double", 3.2)
-    axes = layout.panels(fig, 2, "double")
+    fig, axes = layout.figure(2, 3.2)
     for ax, p in zip(axes, (1, 2), strict=True):
         there = np.flatnonzero(data["p"] == p)
         for colour, alpha in enumerate(sorted(set(data["alpha"][there]))):

@@ -75,8 +75,7 @@ def build_alpha_zero(effort: Effort) -> Arrays:
 def draw_alpha_zero(data: Data) -> Figure:
     """Left: alpha_BBP and alpha_0 at one a. Right: their ratio at every a, as far as the transition is discontinuous."""
     found = as_map(data)
-    fig = style.new_figure("double", 3.0)
-    axes = layout.panels(fig, 2, "double")
+    fig, axes = layout.figure(2, 3.0)
     phase_plots.widths_panel(axes[0], found, int(np.argmin(np.abs(found.a.values - 1))))
     p = found.p.values
     finite = np.isfinite(p)
@@ -113,8 +112,7 @@ def build_teachers(effort: Effort) -> Arrays:
 
 def draw_teachers(data: Data) -> Figure:
     """alpha_BBP / p* against a, a curve for each p*: (a) up to NARROW on their own scale, (b) above it."""
-    fig = style.new_figure("double", 3.1)
-    axes = layout.panels(fig, 2, "double")
+    fig, axes = layout.figure(2, 3.1)
     for index, p_star in enumerate(data["p_star"]):
         ax = axes[int(p_star > NARROW)]
         a_c, alpha_c = float(data["a_c"][index]), float(data["alpha_c"][index]) / p_star
@@ -177,8 +175,7 @@ def _mapped(name: str, dims: tuple[str, ...], model: Network, **axes: Sequence[A
 
 def draw_survives(data: Data) -> Figure:
     """Four panels: width, noise, steepness, overlap."""
-    fig = style.new_figure("double", 4.9)
-    axes = layout.lettered(list(fig.subplots(2, 2).flat))
+    fig, axes = layout.figure(4, 4.9, columns=2)
     place = np.arange(len(data["students"]))
     for index, name in enumerate(ACTIVATIONS):
         _curve(axes[0], place, data, name, ..., index, f"{name}, $a = {A_ACTIVATION:g}$", "o")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bbp.analysis.recovery import THRESHOLD, chance, recovery
 from bbp.analysis.summary import mean_and_error
 from bbp.experiments import models
-from bbp.plots import layout, style
+from bbp.plots import layout, marks, style
 from bbp.plots import sweep as sweep_plots
 from theory.checks import ParameterError
 
@@ -43,13 +43,9 @@ def descent_figure(found: xr.Dataset, *, width: str = "double") -> Figure:
     are standard errors over samples.
     """
     n, first, drawn = int(found.n[-1]), str(found.start.values[0]), panels(found)
-    count = len(drawn)
-    if count == 4 and width == "double":
-        fig = style.new_figure(width, 5.2)
-        axes = layout.lettered(list(np.ravel(fig.subplots(2, 2))))
-    else:
-        fig = style.new_figure(width, 2.9 if width == "double" else 2.3 * count + 0.9)
-        axes = layout.panels(fig, count, width)
+    square, count = len(drawn) == 4, len(drawn)
+    height = (5.2 if square else 2.9) if width == "double" else 2.3 * count + 0.9
+    fig, axes = layout.figure(count, height, width, 2 if square else count)
     for ax, draw in zip(axes, drawn, strict=True):
         draw(ax)
     layout.name_model(axes[0], models.of(found))
@@ -76,7 +72,7 @@ def final_panel(ax: Axes, found: xr.Dataset) -> None:
         tint, mark = style.colour(index), style.marker(index)
         ax.plot(seen.alpha.values, seen.initial.values, color=tint, marker=mark, zorder=2, **look)
     ax.plot([], [], label="at the start", color=style.GREY, marker=style.marker(0), **look)
-    sweep_plots.mark_threshold(ax, found.alpha_bbp, found.attrs["kind"])
+    marks.mark_threshold(ax, found.alpha_bbp, found.attrs["kind"])
     by_chance: dict[str, Any] = {"linestyle": ":", "linewidth": 1.0, "zorder": 1, "label": "$m^2$ by chance"}
     ax.axhline(chance(found.attrs["p"], found.attrs["p_star"], n), color=style.GREY, **by_chance)
     ax.set_xlabel(r"$\alpha = M/N$")
@@ -104,8 +100,7 @@ def recovery_figure(
     threshold: float = THRESHOLD,
 ) -> Figure:
     """Several runs, by name, from one start, each of their N a curve: final m2, and the fraction of samples that recover."""
-    fig = style.new_figure(width, 3.0 if width == "double" else 5.0)
-    magnetisation, fraction = layout.panels(fig, 2, width)
+    fig, (magnetisation, fraction) = layout.figure(2, 3.0 if width == "double" else 5.0, width)
     index, count = 0, sum(found.sizes["n"] for found in runs.values())
     for name, found in runs.items():
         for n in found.n.values.tolist():
@@ -135,14 +130,14 @@ def final_points(ax: Axes, seen: xr.Dataset, **look: Any) -> ErrorbarContainer:
     values, errors = seen.final.values, np.nan_to_num(seen.final_error.values)
     # means of numbers between 0 and 1: no bar leaves that range
     bars = np.stack([np.minimum(errors, values), np.minimum(errors, 1 - values)])
-    return sweep_plots.points(ax, seen.alpha.values, values, bars, **look)
+    return marks.points(ax, seen.alpha.values, values, bars, **look)
 
 
 def success_points(ax: Axes, seen: xr.Dataset, **look: Any) -> ErrorbarContainer:
     """Fraction of samples that recover, with its 95 % interval, against alpha; look: of `bbp.plots.sweep.points`."""
     share, low, high = (seen[f"success{end}"].values for end in ("", "_low", "_high"))
     bars = np.stack([share - low, high - share])
-    return sweep_plots.points(ax, seen.alpha.values, share, bars, line=True, **look)
+    return marks.points(ax, seen.alpha.values, share, bars, line=True, **look)
 
 
 @style.added

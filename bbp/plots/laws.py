@@ -40,11 +40,8 @@ def laws_figure(found: xr.Dataset, *, width: str = "double") -> Figure:
     """
     quantities = list(dict.fromkeys(name for name in found.quantity.values.tolist() if _drawn(found, name)))
     columns = 1 if width == "single" else min(len(quantities), 2)
-    rows = -(-len(quantities) // columns)
-    fig = style.new_figure(width, 0.7 + 2.3 * rows)
-    axes = layout.lettered(list(np.ravel(fig.subplots(rows, columns)))[: len(quantities)])
-    for ax in fig.axes[len(quantities) :]:
-        ax.remove()
+    height = 0.7 + 2.3 * -(-len(quantities) // columns)
+    fig, axes = layout.figure(len(quantities), height, width, columns)
     for ax, quantity in zip(axes, quantities, strict=True):
         quantity_panel(ax, found, quantity)
     _name_lines(axes[0], axes)

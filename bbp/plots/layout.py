@@ -12,7 +12,6 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import xarray as xr
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
@@ -46,28 +45,29 @@ LEAST_PANEL = 0.3  # inches, both ways
 SMALLEST = 5.0  # points of the words of an axis
 
 
-def panels(fig: Figure, count: int, width: str) -> list[Axes]:
-    """`count` panels side by side at two-column width, one below the other at single width, lettered (a), (b)..."""
-    stacked = width == "single"
-    shape = (count, 1) if stacked else (1, count)
-    return lettered(list(np.ravel(fig.subplots(*shape))))
+def figure(
+    count: int, height: float, width: str = "double", columns: int | None = None, **more: Any
+) -> tuple[Figure, list[Axes]]:
+    """A figure of a print width and a height in inches with so many lettered panels, row by row in so many columns.
 
-
-def grid(fig: Figure, count: int, columns: int) -> list[Axes]:
-    """`count` lettered panels in so many columns, row by row, with one abscissa in a column."""
-    every = list(np.ravel(fig.subplots(-(-count // columns), columns, sharex="col")))
+    columns   all side by side at two-column width unless given; one at single width
+    more      of `Figure.subplots`
+    """
+    columns = 1 if width == "single" else columns or count
+    fig = style.new_figure(width, height)
+    every = list(np.ravel(fig.subplots(-(-count // columns), columns, **more)))
     for ax in every[count:]:
         ax.remove()
     for ax in every[max(count - columns, 0) : count]:
         ax.tick_params(labelbottom=True)
-    return lettered(every[:count])
+    return fig, lettered(every[:count])
 
 
 def filled(drawn: Sequence[Callable[[Axes], object]], width: str, above: float, row: float) -> Figure:
     """Panels over alpha in a grid, filled, with their legend above; a row is so many inches high."""
     columns = 2 if width == "double" else 1
-    fig = style.new_figure(width, above + row * -(-len(drawn) // columns))
-    axes = grid(fig, len(drawn), columns)
+    height = above + row * -(-len(drawn) // columns)
+    fig, axes = figure(len(drawn), height, width, columns, sharex="col")
     for ax, draw in zip(axes, drawn, strict=True):
         draw(ax)
     for ax in axes[:-columns]:
@@ -157,28 +157,68 @@ def points_of(size: Any = "legend.fontsize") -> float:
     return float(FontProperties(size=mpl.rcParams[size]).get_size_in_points())
 
 
-def legend_above(fig: Figure, axes: Sequence[Axes], columns: int) -> None:
-    """One legend over all panels: each label once, in the order drawn, in at most so many columns, no wider than the figure,
-    which grows with it beyond USUAL_ROWS."""
-    entries = entries_of(axes)
-    columns = fitting_columns(list(entries), columns, fig.get_figwidth())
-    grow(fig, len(entries), columns)
-    fig.legend(list(entries.values()), list(entries), loc="outside upper center", ncols=columns)
+def legend_above(
+    fig: Figure, axes: Sequence[Axes], columns: int, *, talk: bool = False, sized: bool = False
+) -> None:
+    """One legend over all panels: each label once, in the order drawn, in at most so many columns, no wider than the figure.
+
+    The figure grows with it beyond USUAL_ROWS. Where its height is given (`sized`, or that of a talk) small letters, then fewer
+    entries, leave room for the panels.
+    """
+    entries = _entries(axes, talk)
+    width, height = map(float, fig.get_size_inches())
+    fitting = fitting_columns(list(entries), columns, width)
+    smaller: dict[Any, Any] = {}
+    if not sized and not talk:
+        line = points_of() * (1.2 + mpl.rcParams["legend.labelspacing"]) / 72
+        fig.set_figheight(height + line * max(0, -(-len(entries) // fitting) - USUAL_ROWS))
+    elif -(-len(entries) // fitting) > _rows(height):
+        smaller = {**TIGHT, "legend.fontsize": min(SMALL_TALK if talk else SMALL, points_of())}
+    with mpl.rc_context(smaller):
+        if smaller:
+            entries, fitting = _within(entries, columns, width, _rows(height))
+        fig.legend(list(entries.values()), list(entries), loc="outside upper center", ncols=fitting)
 
 
-def grow(fig: Figure, entries: int, columns: int) -> None:
-    """Make a figure as much higher as a legend has lines beyond USUAL_ROWS, so that its panels keep their size."""
-    line = points_of() * (1.2 + mpl.rcParams["legend.labelspacing"]) / 72
-    fig.set_figheight(fig.get_figheight() + line * max(0, -(-entries // columns) - USUAL_ROWS))
+def legends_again(figure: Figure, axes: Sequence[Axes], look: style.Look) -> None:
+    """Legends hold what is left, where a look has them, in as many columns as the width takes."""
+    own = {ax: legend for ax in axes if (legend := ax.get_legend()) is not None}
+    whole = bool(figure.legends)
+    for legend in [*figure.legends, *filter(None, (ax.get_legend() for ax in figure.axes))]:
+        legend.remove()
+    if look.legend == "off":
+        return
+    if whole and look.legend == "on":
+        legend_above(figure, axes, MOST_COLUMNS, talk=look.talk, sized=look.size is not None)
+    elif whole and look.legend == "right":
+        entries = _entries(axes, look.talk)
+        figure.legend(list(entries.values()), list(entries), loc="outside right upper")
+    elif whole:
+        _upon(axes[0], _entries(axes, look.talk), look.legend)
+    for ax, legend in own.items():
+        texts = [text.get_text() for text in legend.get_texts()]
+        drawn = dict(zip(texts, legend.legend_handles, strict=True))
+        _upon(ax, _few(drawn, TALK_ENTRIES) if look.talk else drawn, look.legend)
 
 
-def entries_of(axes: Sequence[Axes]) -> dict[str, Artist]:
-    """What legends of these panels show: each label once, in the order drawn."""
-    entries: dict[str, Artist] = {}
+def _upon(ax: Axes, entries: Mapping[str, Any], place: str) -> None:
+    """A legend of one panel: "inside" it, to the "right", or above it where it is "on"."""
+    where: dict[str, Any] = {
+        "inside": {"loc": "best", "frameon": True, "framealpha": 0.5, "edgecolor": "none"},
+        "right": {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0)},
+        "on": {"loc": "lower center", "bbox_to_anchor": (0.5, 1.06)},
+    }[place]
+    columns = fitting_columns(list(entries), MOST_COLUMNS, breadth(ax)) if place == "on" else 1
+    ax.legend(list(entries.values()), list(entries), ncols=columns, **where)
+
+
+def _entries(axes: Sequence[Axes], talk: bool) -> dict[str, Any]:
+    """What a legend of these panels shows: each label once, in the order drawn; of a talk few."""
+    entries: dict[str, Any] = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
-    return entries
+    return _few(entries, TALK_ENTRIES) if talk else entries
 
 
 def fitting_columns(labels: Sequence[str], most: int, inches: float) -> int:
@@ -195,78 +235,15 @@ def fitting_columns(labels: Sequence[str], most: int, inches: float) -> int:
     return 1
 
 
-def legends_again(figure: Figure, axes: Sequence[Axes], place: str, *, talk: bool, sized: bool) -> None:
-    """Legends hold what is left, in as many columns as the width takes.
-
-    place   "on" (above), "inside" the first panel, "right" of all, or "off"
-    talk    few entries
-    sized   the height of the figure is given
-    """
-    own = [(ax, legend) for ax in axes if (legend := ax.get_legend()) is not None]
-    whole = bool(figure.legends)
-    for legend in [*figure.legends, *filter(None, (ax.get_legend() for ax in figure.axes))]:
-        legend.remove()
-    if place == "off":
-        return
-    if whole:
-        entries = entries_of(axes)
-        handles, labels = _few(list(entries.values()), list(entries), TALK_ENTRIES if talk else len(entries))
-        if place == "inside":
-            _inside(axes[0], handles, labels)
-        elif place == "right":
-            figure.legend(handles, labels, loc="outside right upper")
-        else:
-            _above(figure, handles, labels, talk=talk, sized=sized)
-    for ax, legend in own:
-        labels = [text.get_text() for text in legend.get_texts()]
-        handles = [handle for handle in legend.legend_handles if handle is not None]
-        handles, labels = _few(handles, labels, TALK_ENTRIES if talk else len(labels))
-        if place == "inside":
-            _inside(ax, handles, labels)
-        elif place == "right":
-            ax.legend(handles, labels, loc="upper left", bbox_to_anchor=(1.02, 1.0))
-        else:
-            _upon(figure, ax, handles, labels)
-
-
-def _inside(ax: Axes, handles: list[Any], labels: list[str]) -> None:
-    ax.legend(handles, labels, loc="best", frameon=True, framealpha=0.5, edgecolor="none")
-
-
-def _upon(figure: Figure, ax: Axes, handles: list[Any], labels: list[str]) -> None:
-    """A legend above one panel, of the most columns with which it lies within the figure."""
-    for columns in range(MOST_COLUMNS, 0, -1):
-        legend = ax.legend(
-            handles, labels, ncols=min(columns, len(labels)), loc="lower center", bbox_to_anchor=(0.5, 1.06)
-        )
-        figure.draw_without_rendering()
-        box = legend.get_window_extent()
-        if columns == 1 or (box.x0 >= 0 and box.x1 <= figure.bbox.x1):
-            return
-        legend.remove()
-
-
-def _above(figure: Figure, handles: list[Any], labels: list[str], *, talk: bool, sized: bool) -> None:
-    """A legend over all panels; where the height is given small letters, then fewer entries, leave room for the panels."""
-    width, height = map(float, figure.get_size_inches())
-    columns = fitting_columns(labels, MOST_COLUMNS, width)
-    if not sized and not talk:
-        grow(figure, len(labels), columns)
-    elif -(-len(labels) // columns) > _rows(height):
-        with mpl.rc_context({**TIGHT, "legend.fontsize": min(SMALL_TALK if talk else SMALL, points_of())}):
-            rows = _rows(height)
-            columns = fitting_columns(labels, MOST_COLUMNS, width)
-            if (
-                -(-len(labels) // columns) > rows
-            ):  # the most columns in which the entries that remain are no wider
-                for columns in range(MOST_COLUMNS, 0, -1):
-                    kept = [labels[k] for k in _chosen(handles, rows * columns)]
-                    if fitting_columns(kept, columns, width) == columns:
-                        break
-                handles, labels = _few(handles, labels, rows * columns)
-            figure.legend(handles, labels, loc="outside upper center", ncols=columns)
-        return
-    figure.legend(handles, labels, loc="outside upper center", ncols=columns)
+def _within(entries: dict[str, Any], most: int, width: float, rows: int) -> tuple[dict[str, Any], int]:
+    """Entries of a legend of at most so many rows, and the most columns in which these are no wider than the figure."""
+    columns = fitting_columns(list(entries), most, width)
+    if -(-len(entries) // columns) <= rows:
+        return entries, columns
+    for columns in range(most, 1, -1):
+        if fitting_columns(_chosen(entries, rows * columns), columns, width) == columns:
+            return _few(entries, rows * columns), columns
+    return _few(entries, rows), 1
 
 
 def _rows(height: float) -> int:
@@ -275,23 +252,24 @@ def _rows(height: float) -> int:
     return max(int(LEGEND_SHARE * height * 72 / line), 1)
 
 
-def _few(handles: list[Any], labels: list[str], most: int) -> tuple[list[Any], list[str]]:
+def _few(entries: dict[str, Any], most: int) -> dict[str, Any]:
     """At most so many: lines of theory, and of the curves the ends and some between; the log says what is left out."""
-    if len(labels) <= most:
-        return handles, labels
-    kept = _chosen(handles, most)
-    left = [labels[k] for k in range(len(labels)) if k not in kept]
-    log.warning("no room in the legend for: %s", "; ".join(left))
-    return [handles[k] for k in kept], [labels[k] for k in kept]
+    kept = _chosen(entries, most)
+    if left := [label for label in entries if label not in kept]:
+        log.warning("no room in the legend for: %s", "; ".join(left))
+    return {label: entries[label] for label in kept}
 
 
-def _chosen(handles: Sequence[Any], most: int) -> list[int]:
+def _chosen(entries: Mapping[str, Any], most: int) -> list[str]:
     """Which of the entries stay where there is room for so many."""
+    if len(entries) <= most:
+        return list(entries)
+    labels, handles = list(entries), list(entries.values())
     lines = [k for k, handle in enumerate(handles) if not isinstance(handle, ErrorbarContainer)]
     curves = [k for k in range(len(handles)) if k not in lines] or lines
     lines = lines[: max(most // 2, most - len(curves))] if curves is not lines else []
     some = np.unique(np.linspace(0, len(curves) - 1, most - len(lines)).round().astype(int))
-    return sorted({*lines, *(curves[k] for k in some)})
+    return [labels[k] for k in sorted({*lines, *(curves[k] for k in some)})]
 
 
 def require_room(figure: Figure) -> None:

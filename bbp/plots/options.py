@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +20,12 @@ from matplotlib.mathtext import MathTextParser
 from numpy.typing import NDArray
 
 from bbp.console.messages import FileError
-from bbp.plots import layout, style
-from bbp.plots.style import Look
+from bbp.plots import layout
+from bbp.plots.style import LEGENDS, TALK_SIZE, Look
 from theory.checks import ParameterError, choice, shown
 
 LARGEST = 40.0  # inches
 LOG_DECADES = 3  # of a logarithmic y axis
-LEGENDS = ("on", "off", "inside", "right")
 _LETTER = re.compile(r"\(([a-z])\)")
 # What a style sheet may not change: where and how pictures are shown, and what needs a program outside.
 _NOT_STYLE = (
@@ -40,31 +38,6 @@ _NOT_STYLE = (
     "text.usetex",
 )
 _MATHTEXT = {"serif": "dejavuserif", "sans-serif": "dejavusans", "monospace": "dejavusans"}
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a figure is drawn, and changed once it is.
-
-    panels    letters of the panels that stay, in their order; none: all
-    size      width and height in inches, or None for those that fit
-    labels    (panel or "", place, text): place is "x", "y" or "title"; "" is every panel
-    legend    one of LEGENDS: above the panels ("on"), within the first, right of them, or none ("off")
-    logs      which axes are logarithmic, "", "x", "y" or "yx", in panels where all that is drawn is positive
-    limits    (panel or "", "x" or "y", low, high) of axes
-    look      the style in which it is drawn and rendered; for a talk one panel, large, with few entries in its legend
-
-    >>> Options(panels=("a",), size=(3.4, 2.5)).panels
-    ('a',)
-    """
-
-    panels: tuple[str, ...] = ()
-    size: tuple[float, float] | None = None
-    labels: tuple[tuple[str, str, str], ...] = ()
-    legend: str = "on"
-    logs: str = ""
-    limits: tuple[tuple[str, str, float, float], ...] = ()
-    look: Look = field(default_factory=Look)
 
 
 def read(
@@ -81,8 +54,8 @@ def read(
     xlim: Any = (),
     colors: Any = None,
     talk: bool = False,
-) -> Options:
-    """Options as the command line of `bbp plot` has them, or as Python would: ylim=(0, 1), {"b": (0, 1)}, ["b=0:1"].
+) -> Look:
+    """A look, of options as `bbp plot` has them on its command line or as Python would: ylim=(0, 1), {"b": (0, 1)}, ["b=0:1"].
 
     ParameterError, FileError: in one line, for a bad one.
     """
@@ -96,18 +69,16 @@ def read(
         legend = "on" if legend else "off"
     if isinstance(labels, Mapping):
         labels = [f"{place}={text}" for place, text in labels.items()]
-    return Options(
+    return Look(
+        settings(_texts("style", style), None if font is None else _texts("font", [font])[0]),
+        None if colors is None else parse_colours(colors),
+        talk,
         panels=chosen or (("a",) if talk else ()),
         size=None if size is None else parse_size(size),
         labels=parse_labels(_texts("labels", labels)),
         legend=choice("legend", legend, LEGENDS),
         logs="y" * ylog + "x" * xlog,
         limits=(*parse_limits("ylim", ylim), *parse_limits("xlim", xlim)),
-        look=Look(
-            settings(_texts("style", style), None if font is None else _texts("font", [font])[0]),
-            None if colors is None else parse_colours(colors),
-            talk,
-        ),
     )
 
 
@@ -232,30 +203,30 @@ def settings(sheets: Sequence[str], font: str | None) -> dict[str, Any]:
     return found | ({} if font is None else _font(font))
 
 
-def apply(figure: Figure, options: Options) -> Figure:
+def apply(figure: Figure, look: Look) -> Figure:
     """The same figure with fewer panels, of another size, with other words, axes and legends; ParameterError where a panel is
     not there, and where a logarithmic axis has nothing positive to show."""
     panels = panels_of(figure)
-    if options.panels:
-        panels = _keep(figure, panels, options.panels)
+    if look.panels:
+        panels = _keep(figure, panels, look.panels)
     axes = list(panels.values())
-    for panel, place, text in options.labels:
+    for panel, place, text in look.labels:
         for ax in _named(panels, panel):
             if place == "title":
                 ax.set_title(text, loc="right", pad=3.0)
             else:
                 ax.set(**{f"{place}label": text})
-    for which in options.logs:
+    for which in look.logs:
         _log_axes(axes, which)
-    for panel, which, low, high in options.limits:
+    for panel, which, low, high in look.limits:
         for ax in _named(panels, panel):
             if getattr(ax, f"get_{which}scale")() == "log" and low <= 0:
                 raise ParameterError(
                     f"{which}lim must be positive on a logarithmic axis, got {low:g}:{high:g}"
                 )
             getattr(ax, f"set_{which}lim")(low, high)
-    size = options.size or (style.TALK_SIZE if options.look.talk else None)
-    if options.panels:
+    size = look.size or (TALK_SIZE if look.talk else None)
+    if look.panels:
         layout.lettered(axes)
         if size is None:  # no panel higher than wide, with room for a legend
             width = figure.get_figwidth()
@@ -266,10 +237,9 @@ def apply(figure: Figure, options: Options) -> Figure:
         figure.set_size_inches(*size)
         for ax in axes:
             layout.title_again(ax)
-    if size is not None or options.legend != "on":
-        sized = options.size is not None
-        layout.legends_again(figure, axes, options.legend, talk=options.look.talk, sized=sized)
-    if options.size is not None:
+    if size is not None or look.legend != "on":
+        layout.legends_again(figure, axes, look)
+    if look.size is not None:
         layout.require_room(figure)
     return figure
 

@@ -20,8 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from bbp.analysis.phase import discontinuous, widths
 from bbp.experiments import models
 from bbp.files import dataset
-from bbp.plots import layout, style
-from bbp.plots import sweep as sweep_plots
+from bbp.plots import layout, marks, style
 from theory.general.spectrum import threshold
 from theory.model import Network
 
@@ -265,7 +264,7 @@ def finite_panel(ax: Axes, phase: xr.Dataset, index: int) -> None:
             line = style.KIND_LINES[limit.kind]
             ax.axhline(limit.alpha, color=look["color"], linestyle=line, linewidth=0.8, zorder=1)
     ax.plot([], [], color=style.GREY, linewidth=0.8, label=r"$N = \infty$")
-    sweep_plots.doubt_entry(ax, [str(phase.attrs.get("theory_n_doubt", ""))])
+    marks.doubt_entry(ax, [str(phase.attrs.get("theory_n_doubt", ""))])
     layout.log_axis(ax)
     ax.set_xlabel(r"input dimension $N$")
     ax.set_ylabel(r"$\alpha_\mathrm{BBP}(N)$")

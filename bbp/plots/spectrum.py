@@ -18,8 +18,7 @@ MOST_BINS, FEWEST_BINS, PER_BIN = 48, 12, 12  # of a histogram of eigenvalues
 
 def spectrum_figure(spectrum: Spectrum, *, width: str = "double") -> Figure:
     """Density of states with edge, outlier and pooled eigenvalues: most of the bulk, and the left edge close up."""
-    fig = style.new_figure(width, 3.0 if width == "double" else 5.0)
-    whole, close = layout.panels(fig, 2, width)
+    fig, (whole, close) = layout.figure(2, 3.0 if width == "double" else 5.0, width)
     spectrum_panel(whole, spectrum, *whole_window(spectrum))
     spectrum_panel(close, spectrum, *edge_window(spectrum))
     layout.name_model(whole, spectrum.model, rf"$\alpha = {style.number(spectrum.alpha, 6)}$")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ParamSpec
 
 import matplotlib as mpl
@@ -30,6 +31,7 @@ SKY, PURPLE, BLACK, GREY = "#56B4E9", "#CC79A7", "#000000", "#767676"
 COLOURS = (BLUE, ORANGE, GREEN, SKY, VERMILION, PURPLE)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "p", ">", "*", "h")
 LINES: tuple[Any, ...] = ("-", (0, (4, 1.6)), "-.", (0, (1, 1.4)), (0, (6, 1.5, 1, 1.5, 1, 1.5)))
+LEGENDS = ("on", "off", "inside", "right")
 ORDERED = "viridis"  # the map of many curves, and how much of it is dark enough on white paper
 DARK = 0.82
 KINDS = ("continuous", "discontinuous")
@@ -40,80 +42,44 @@ THRESHOLD_LINES: dict[str, Any] = {
 }  # of a vertical line at alpha_BBP, in grey: blue and vermilion are those of sizes N there
 KIND_COLOURS = {"continuous": BLUE, "discontinuous": VERMILION}
 
-# For a screen across a room, on top of the rest: one panel, large, few entries.
-TALK: dict[str, Any] = {
-    "font.size": 15.0,
-    "axes.labelsize": 18.0,
-    "axes.titlesize": 15.0,
-    "axes.linewidth": 1.2,
-    "xtick.labelsize": 15.0,
-    "ytick.labelsize": 15.0,
-    "xtick.major.width": 1.2,
-    "ytick.major.width": 1.2,
-    "xtick.major.size": 6.0,
-    "ytick.major.size": 6.0,
-    "lines.linewidth": 2.6,
-    "lines.markersize": 8.0,
-    "lines.markeredgewidth": 1.6,
-    "errorbar.capsize": 3.0,
-    "legend.fontsize": 14.0,
-}
 TALK_SIZE = 8.0, 5.5  # inches
 
 WIDTHS = {"single": 3.4, "double": 7.0}  # inches: one and two columns of a journal page
 
-_RC: dict[str, Any] = {
-    "font.size": 8.0,
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "mathtext.fontset": "dejavusans",
-    "text.usetex": False,
-    "axes.labelsize": 9.0,
-    "axes.titlesize": 8.0,
-    "axes.linewidth": 0.7,
-    "axes.formatter.use_mathtext": True,
-    "xtick.labelsize": 7.5,
-    "ytick.labelsize": 7.5,
-    "xtick.direction": "in",
-    "ytick.direction": "in",
-    "xtick.top": True,
-    "ytick.right": True,
-    "xtick.minor.visible": True,
-    "ytick.minor.visible": True,
-    "xtick.major.width": 0.7,
-    "ytick.major.width": 0.7,
-    "xtick.minor.width": 0.5,
-    "ytick.minor.width": 0.5,
-    "lines.linewidth": 1.3,
-    "lines.markersize": 3.6,
-    "lines.markeredgewidth": 0.9,
-    "errorbar.capsize": 1.8,
-    "legend.fontsize": 7.5,
-    "legend.frameon": False,
-    "legend.handlelength": 2.2,
-    "legend.columnspacing": 1.4,
-    "legend.labelspacing": 0.35,
-    "figure.constrained_layout.use": True,
-    "savefig.dpi": 300,
-    "pdf.fonttype": 42,  # TrueType: text stays text in the file, and no Type 3 font, which journals refuse
-    "ps.fonttype": 42,
-    "svg.fonttype": "path",
-    "svg.hashsalt": "bbp",  # the same figure gives the same bytes
-}
+# Style sheets beside this module; plt.style.use("bbp.plots.paper") takes one as well.
+_PAPER, _TALK = (
+    mpl.rc_params_from_file(str(Path(__file__).with_name(f"{name}.mplstyle")), use_default_template=False)
+    for name in ("paper", "talk")
+)
 
 
 @dataclass(frozen=True)
 class Look:
-    """What lies over the style.
+    """What a journal, or a talk, asks of a figure (`bbp.plots.options.read`).
 
-    settings  Matplotlib's
+    settings  Matplotlib's, over the package's own
     colours   of curves: the name of one of Matplotlib's maps, or colours in their order; None: the package's
-    talk      large, with few entries in legends
+    talk      one panel, large, with few entries in its legend
+    panels    letters of the panels that stay, in their order; none: all
+    size      width and height in inches, or None for those that fit
+    labels    (panel or "", place, text): place is "x", "y" or "title"; "" is every panel
+    legend    one of LEGENDS: above the panels ("on"), within the first, right of them, or none ("off")
+    logs      which axes are logarithmic, "", "x", "y" or "yx", in panels where all that is drawn is positive
+    limits    (panel or "", "x" or "y", low, high) of axes
+
+    >>> Look(panels=("a",), size=(3.4, 2.5)).legend
+    'on'
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
     colours: str | tuple[str, ...] | None = None
     talk: bool = False
+    panels: tuple[str, ...] = ()
+    size: tuple[float, float] | None = None
+    labels: tuple[tuple[str, str, str], ...] = ()
+    legend: str = "on"
+    logs: str = ""
+    limits: tuple[tuple[str, str, float, float], ...] = ()
 
 
 # Figures drawn within one `figure_style(...)` open it again without naming it.
@@ -124,11 +90,11 @@ _LOOK: ContextVar[Look] = ContextVar("what lies over the package's style", defau
 def figure_style(look: Look | None = None) -> Iterator[None]:
     """Context in which figures take this style, and on top of it `look`, or that of the context around; the user's own settings
     return afterwards."""
-    token = _LOOK.set(look) if look not in (None, Look()) else None
+    token = _LOOK.set(look) if look and (look.settings or look.colours or look.talk) else None
     try:
         over = _LOOK.get()
-        settings: dict[Any, Any] = dict(mpl.rcParamsDefault) | _RC
-        settings |= {**(TALK if over.talk else {}), **over.settings}
+        settings: dict[Any, Any] = {**mpl.rcParamsDefault, **_PAPER, **(_TALK if over.talk else {})}
+        settings |= over.settings
         settings.pop("backend", None)  # the choice of a display stays the user's
         with mpl.rc_context(settings):
             yield

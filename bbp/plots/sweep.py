@@ -1,9 +1,8 @@
-"""A sweep over alpha: sampled lowest eigenvalues and overlaps with the theory's edge, outlier and overlap."""
+"""Observables against alpha, of sweeps and of comparisons: samples of every N beside theory of that N and of N = infinity."""
 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -17,18 +16,28 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from numpy.typing import ArrayLike, NDArray
 
-from bbp.analysis.summary import has_theory_n, mean_and_error, observables, theory_curves
+from bbp.analysis.summary import has_theory_n, observables, theory_curves
 from bbp.experiments import models
+from bbp.files import dataset
 from bbp.files.variables import own_names
 from bbp.plots import layout, style
+from bbp.plots.marks import (
+    ALPHA,
+    MANY_DRAWS,
+    MOST_BANDS,
+    doubt_entry,
+    edge_and_outlier,
+    finite_band,
+    mark_threshold,
+    overlap_curve,
+    points,
+    said,
+    sampled_points,
+)
+from theory.finite.law import doubts
 
 log = logging.getLogger("bbp")
-Array = NDArray[np.float64]
-FINE = 200  # points of a smooth curve
-MANY_DRAWS = 100  # of finite-N theory, from which on its mean is drawn as a line
-MOST_BANDS = 6  # curves that have a band of one sample's scatter each: more would hide one another
 DARKER = 0.6  # share of a curve's colour in that of its file
 MOST_NAMED = 3  # sizes whose curves all have entries of their own in a legend
 LACKS = {
@@ -36,140 +45,13 @@ LACKS = {
     "none": r"no $\alpha_\mathrm{BBP}$",
     "unresolved": "theory not resolved",
 }
-ALPHA = r"$\alpha = M/N$"
-THEORY = r"outlier and its $q^2$, $N = \infty$"
-
-
-def sampled_points(
-    ax: Axes,
-    alpha: ArrayLike,
-    values: ArrayLike,
-    *,
-    index: int = 0,
-    count: int = 0,
-    filled: bool = True,
-    label: str | None = None,
-) -> ErrorbarContainer:
-    """Means over samples with standard errors, values (alpha, sample); `index`, of `count` curves, picks colour and marker."""
-    return points(ax, alpha, *mean_and_error(values), index=index, count=count, filled=filled, label=label)
-
-
-def points(
-    ax: Axes,
-    alpha: ArrayLike,
-    mean: Array,
-    error: Array,
-    *,
-    index: int = 0,
-    count: int = 0,
-    filled: bool = True,
-    line: bool = False,
-    label: str | None = None,
-) -> ErrorbarContainer:
-    """Points with errors, NaN left out, an unknown error drawn as none; `index`, of `count` curves, picks colour
-    and marker.
-
-    alpha, mean (alpha,); error (alpha,), or (2, alpha) below and above; line: from point to point, with gaps at NaN.
-    """
-    shown = np.isfinite(mean) | line
-    tint = style.colour(index, count)
-    return ax.errorbar(
-        np.asarray(alpha, dtype=np.float64)[shown],
-        mean[shown],
-        yerr=np.nan_to_num(error[..., shown]).clip(0),
-        linestyle="-" if line else "none",
-        linewidth=0.8,
-        marker=style.marker(index),
-        color=tint,
-        markerfacecolor=tint if filled else "white",
-        elinewidth=0.9,
-        zorder=3,
-        label=label,
-    )
-
-
-@style.added
-def finite_band(
-    ax: Axes,
-    alpha: ArrayLike,
-    mean: ArrayLike,
-    scatter: ArrayLike,
-    error: ArrayLike | None = None,
-    *,
-    index: int = 0,
-    count: int = 0,
-    draws: int = 0,
-    low: float = -np.inf,
-    label: str | None = None,
-) -> None:
-    """Finite-N theory (alpha,): its mean, a band of its error and a wider one of a draw's scatter; NaN is left out.
-    No band reaches below `low`, 0 of what is never negative.
-
-    Among more than MOST_BANDS curves the wide band is left out. Of fewer draws than MANY_DRAWS (0: not known) the mean is
-    dotted from one alpha to the next, in a band of its error twice as dark: it is no smooth truth.
-    """
-    tint, few = style.colour(index, count), 0 < draws < MANY_DRAWS and error is not None
-    known = np.zeros(np.shape(mean)) if error is None else error
-    at, (middle, width, own) = between(alpha, mean, scatter, known, smooth=not few)
-    wide = [(width, 0.13, 0.4)] if count <= MOST_BANDS else []
-    for half, opacity, height in (*wide, (own, 0.6 if few else 0.35, 0.5)):
-        look: dict[str, Any] = {"alpha": opacity, "zorder": height, "linewidth": 0}
-        ax.fill_between(at, np.maximum(middle - half, low), middle + half, color=tint, **look)
-    line = (0, (1, 1.4)) if few else "-"
-    ax.plot(at, middle, color=tint, linewidth=1.0, linestyle=line, zorder=1.5, label=label)
-
-
-def doubt_entry(ax: Axes, said: Sequence[str]) -> None:
-    """An entry with every N of which `theory.finite.law.doubts` says something; none where it says nothing."""
-    words = " ".join(said)
-    sizes = sorted({int(n) for group in re.findall(r"\bN = ([0-9, ]+):", words) for n in group.split(",")})
-    if words.strip():
-        of = f": $N = {', '.join(map(str, sizes))}$" if sizes else ""
-        look: dict[str, Any] = {"marker": "$?$", "linestyle": "none", "color": style.GREY}
-        ax.plot([], [], label=f"theory not known to hold{of}", **look)
-
-
-def between(alpha: ArrayLike, *curves: ArrayLike, smooth: bool = True) -> tuple[Array, list[Array]]:
-    """Smooth curves (alpha,) on a finer grid: monotone cubics through the points that all have, those themselves if under 3 or
-    not smooth.
-
-    For theory at finite N, whose means are smooth in alpha (theory.finite.draw), not for samples.
-    """
-    from scipy.interpolate import PchipInterpolator
-
-    rows = [np.asarray(curve, dtype=np.float64) for curve in curves]
-    known = np.all(np.isfinite(rows), axis=0)
-    at = np.asarray(alpha, dtype=np.float64)[known]
-    if len(at) < 3 or not smooth:
-        return at, [row[known] for row in rows]
-    fine = np.unique(np.concatenate([at, np.linspace(at[0], at[-1], FINE)]))
-    return fine, [PchipInterpolator(at, row[known])(fine) for row in rows]
-
-
-def edge_and_outlier(
-    ax: Axes, alpha: ArrayLike, edge: ArrayLike, outlier: ArrayLike, *, name: str = ""
-) -> tuple[Line2D, Line2D]:
-    """Theory curves of the left edge and of the outlier, shapes (alpha,), NaN where there is none; labelled where they show.
-
-    name   of the result whose theory this is
-    """
-    look: dict[str, Any] = {"color": style.GREY, "linestyle": (0, (4, 1.6)), "zorder": 2}
-    (below,) = ax.plot(alpha, edge, label=_if_any(edge, said(name, r"left edge, $N = \infty$")), **look)
-    (out,) = ax.plot(
-        alpha, outlier, color=style.BLACK, label=_if_any(outlier, said(name, THEORY)), zorder=2.1
-    )
-    return below, out
-
-
-def overlap_curve(ax: Axes, alpha: ArrayLike, overlap: ArrayLike, *, name: str = "") -> Line2D:
-    """Theory curve of the squared overlap (alpha,), NaN left out; labelled where it shows."""
-    (line,) = ax.plot(alpha, overlap, color=style.BLACK, zorder=2, label=_if_any(overlap, said(name, THEORY)))
-    return line
-
-
-def _if_any(values: ArrayLike, label: str) -> str:
-    """The label, or one that no legend shows where there is nothing to see."""
-    return label if np.any(np.isfinite(np.asarray(values, dtype=np.float64))) else "_nothing"
+# Observables of comparisons and what their axes say.
+COMPARED = {
+    "lowest": r"lowest eigenvalue $\lambda_1$",
+    "overlap": r"squared overlap $q^2$",
+    "phi_group": r"$\phi$ of the $p\,p^*$ lowest",
+    "gap": r"gap $\lambda_{p\,p^*+1} - \lambda_{p\,p^*}$",
+}
 
 
 def name_lack(ax: Axes, sources: Mapping[str, xr.Dataset]) -> None:
@@ -177,20 +59,6 @@ def name_lack(ax: Axes, sources: Mapping[str, xr.Dataset]) -> None:
     for one in sources.values():
         if not np.isfinite(one.alpha_bbp):
             ax.set_title(LACKS.get(one.kind, f"theory: {one.kind}"), loc="right", pad=3.0)
-
-
-def mark_threshold(ax: Axes, alpha_bbp: float, kind: str, *, name: str = "") -> Line2D | None:
-    """Vertical line at alpha_BBP whose label says value and kind; dash-dotted if continuous, else dotted; None without one."""
-    if not np.isfinite(alpha_bbp):
-        return None
-    return ax.axvline(
-        alpha_bbp,
-        color=style.GREY,
-        linestyle=style.THRESHOLD_LINES.get(kind, "-."),
-        linewidth=0.9,
-        zorder=1,
-        label=said(name, rf"$\alpha_\mathrm{{BBP}} = {style.number(alpha_bbp)}$, {kind}"),
-    )
 
 
 def sweep_figure(sweeps: xr.Dataset | Mapping[str, xr.Dataset], *, width: str = "double") -> Figure:
@@ -204,12 +72,22 @@ def sweep_figure(sweeps: xr.Dataset | Mapping[str, xr.Dataset], *, width: str = 
     return layout.filled(panels(sweeps), width, 0.5, 2.5 if width == "double" else 2.2)
 
 
-def panels(sweeps: xr.Dataset | Mapping[str, xr.Dataset]) -> list[Callable[[Axes], list[Artist]]]:
-    """What draws each panel of the figure of sweeps, in order."""
-    sources = named(sweeps)
-    return [
-        partial(panel, sweeps=sources, name=name) for name in ("lowest", "overlap", *common_names(sources))
-    ]
+def compare_figure(comparisons: xr.Dataset | Mapping[str, xr.Dataset], *, width: str = "double") -> Figure:
+    """Lowest eigenvalue, q2, phi, gap and observables of one's own of comparisons; the same with bootstrap errors (phi: 95 %
+    intervals)."""
+    return layout.filled(panels(comparisons), width, 0.4, 2.3 if width == "double" else 2.05)
+
+
+def panels(results: xr.Dataset | Mapping[str, xr.Dataset]) -> list[Callable[[Axes], list[Artist]]]:
+    """What draws each panel of the figure of sweeps, or of comparisons, in order."""
+    sources = named(results)
+    names = COMPARED if is_compared(next(iter(sources.values()))) else ("lowest", "overlap")
+    return [partial(panel, results=sources, name=name) for name in (*names, *common_names(sources))]
+
+
+def is_compared(found: xr.Dataset) -> bool:
+    """Whether this is a comparison, which holds averages in the place of samples."""
+    return "lowest_low" in found
 
 
 def common_names(sources: Mapping[str, xr.Dataset]) -> list[str]:
@@ -235,63 +113,99 @@ def each_size(sources: Mapping[str, xr.Dataset]) -> Iterator[tuple[xr.Dataset, i
 
 
 def is_brief(sources: Mapping[str, xr.Dataset]) -> bool:
-    """Whether curves share entries of a legend."""
-    return len(sources) > 1 or len(list(each_size(sources))) > MOST_NAMED or style.for_a_talk()
+    """Whether curves share entries of a legend: beyond MOST_NAMED sizes, and those of comparisons."""
+    if len(sources) > 1 or is_compared(next(iter(sources.values()))):
+        return True
+    return len(list(each_size(sources))) > MOST_NAMED or style.for_a_talk()
 
 
 @style.added
-def panel(ax: Axes, sweeps: xr.Dataset | Mapping[str, xr.Dataset], name: str) -> None:
-    """An observable of every N against alpha: "lowest" and "overlap" beside theory, or the mean over samples of any other, of
-    one over eigenpairs the lowest's.
-
-    Up to MOST_NAMED sizes every curve has an entry for a legend of its own; more share those of what they are.
-    """
-    sources = named(sweeps)
+def panel(ax: Axes, results: xr.Dataset | Mapping[str, xr.Dataset], name: str) -> None:
+    """An observable of every N against alpha beside theory: "lowest", "overlap", of a comparison "phi_group" and "gap"; or the
+    mean over samples of any other, of one over eigenpairs the lowest's."""
+    sources = named(results)
     brief = is_brief(sources)
     theory_lines(ax, sources, name)
     mark_thresholds(ax, sources)
-    for sweep, row, size, look in each_size(sources):
-        _one_size(ax, sweep, name, row, size, brief, look)
+    for found, row, size, look in each_size(sources):
+        label = size if brief else f"samples, {size}"
+        if is_compared(found):
+            measured(ax, found, name, row, label=label, **look)
+        else:
+            _samples(ax, found, name, row, label, None if brief else size, look)
+        if "theory_n_verdict" in found and name in ("lowest", "overlap"):
+            judged_points(ax, found, name, row)
+        _finite(ax, found, name, row, None if brief else f"theory, {size}", look)
     ax.set_xlabel(ALPHA)
     groups = {models.group(models.of(one)) for one in sources.values()}
     (group,) = groups if len(groups) == 1 else (0,)
     if name == "lowest":
-        _name_values(ax, sources, group, brief)
-    elif name == "overlap":
+        if brief and (stays := _following(sources, group)) and not style.for_a_talk():
+            open_points: dict[str, Any] = {"marker": "o", "markerfacecolor": "white", "linestyle": "none"}
+            ax.plot([], [], color=style.GREY, label=f"${stays}$, open", **open_points)
+        layout.title(ax, model_title(sources))
+    if name in ("lowest", "overlap"):
         _name_finite(ax, sources, brief)
+    if name == "overlap":
         name_lack(ax, sources)
-        mean = f"overlap $q^2$, mean of {group} lowest" if group else "mean overlap $q^2$"
-        ax.set_ylabel("squared overlap $q^2$" if group == 1 else mean)
-    else:
-        ax.set_ylabel(layout.words_of(next(iter(sources.values())), name))
+    ax.set_ylabel(_ordinate(name, sources, group))
 
 
-def said(name: str, words: str) -> str:
-    """Words of a legend, of a result with this name."""
-    return f"{name}: {words}" if name else words
-
-
-def _one_size(
-    ax: Axes, sweep: xr.Dataset, what: str, row: int, size: str, brief: bool, look: dict[str, Any]
+def _samples(
+    ax: Axes, sweep: xr.Dataset, what: str, row: int, label: str, size: str | None, look: dict[str, Any]
 ) -> None:
-    """One observable of one N: samples, and of eigenvalue and overlap theory; of the eigenvalue the first that stays, too."""
+    """One observable of the samples of one N; of the eigenvalue the first that stays, too."""
     alpha, seen, group = sweep.alpha.values, observables(sweep), models.group(models.of(sweep))
-    sampled_points(ax, alpha, seen[what].values[row], label=size if brief else f"samples, {size}", **look)
+    sampled_points(ax, alpha, seen[what].values[row], label=label, **look)
     if what == "lowest" and seen.sizes["eigenpair"] > group:
-        rest = None if brief else rf"$\lambda_{{{group + 1}}}$, {size}"
+        rest = None if size is None else rf"$\lambda_{{{group + 1}}}$, {size}"
         sampled_points(ax, alpha, seen.eigenvalues.values[row, ..., group], label=rest, filled=False, **look)
-    if what not in ("lowest", "overlap"):
+
+
+def measured(
+    ax: Axes,
+    comparison: xr.Dataset,
+    name: str,
+    row: int,
+    *,
+    label: str,
+    index: int | None = None,
+    count: int = 0,
+) -> ErrorbarContainer:
+    """One observable of one size, number `row`, of a comparison with bootstrap errors, a share (phi) with its 95 % interval.
+
+    index   of its colour and marker, of `count`; that of the row where not given
+    """
+    value, error, low, high = (
+        comparison[f"{name}{part}"].values[row] for part in ("", "_error", "_low", "_high")
+    )
+    if name.startswith("phi"):
+        error = np.stack([value - low, high - value])
+    look: dict[str, Any] = {"index": row if index is None else index, "count": count, "label": label}
+    return points(ax, comparison.alpha.values, value, error, **look)
+
+
+def _finite(
+    ax: Axes, found: xr.Dataset, name: str, row: int, label: str | None, look: dict[str, Any]
+) -> None:
+    """Finite-N theory of one observable of one size; of a share (phi) with its own error and no scatter."""
+    parts = [f"theory_n_{name}{part}" for part in ("", "_std", "_error")]
+    if not has_theory_n(found) or parts[0] not in found or not np.isfinite(found[parts[0]].values[row]).any():
         return
-    if "theory_n_verdict" in sweep:
-        judged_points(ax, sweep, what, row)
-    if has_theory_n(sweep) and np.isfinite(sweep.theory_n_lowest.values[row]).any():
-        # older files lack the error
-        parts = [f"theory_n_{what}{part}" for part in ("", "_std", "_error")]
-        curves = [sweep[part].values[row] for part in parts if part in sweep]
-        draws = int(sweep.theory_n_draws.values[row]) if "theory_n_draws" in sweep else 0
-        low = 0.0 if what == "overlap" else -np.inf
-        words = None if brief else f"theory, {size}"
-        finite_band(ax, alpha, *curves, draws=draws, low=low, label=words, **look)
+    # older files lack the error
+    rows, draws = [found[part].values[row] for part in parts if part in found], draws_of(found)[row]
+    if name == "phi_group":
+        # older files do not say how many draws: a line without its error
+        rows += [np.zeros_like(rows[0]), np.sqrt(rows[0] * (1 - rows[0]) / (draws or np.inf))]
+    low = -np.inf if name == "lowest" else 0.0
+    finite_band(ax, found.alpha.values, *rows, draws=draws, low=low, label=label, **look)
+
+
+def draws_of(found: xr.Dataset) -> list[int]:
+    """Draws of finite-N theory of every N; 0 where a file, as older ones, does not say."""
+    if "theory_n_draws" in found:
+        return [int(draws) for draws in found.theory_n_draws.values]
+    return [int(dataset.config(found).get("draws") or 0)] * found.sizes["n"]
 
 
 def judged_points(ax: Axes, sweep: xr.Dataset, what: str, row: int) -> None:
@@ -311,45 +225,51 @@ def judged_points(ax: Axes, sweep: xr.Dataset, what: str, row: int) -> None:
         ax.scatter(none, height, marker="|", color=style.VERMILION, transform=place, zorder=4, label=words)
 
 
-def _name_values(ax: Axes, sources: Mapping[str, xr.Dataset], group: int, brief: bool) -> None:
-    """Model, ordinate and what curves share in the legend, of the panel of eigenvalues; group: 0 where models differ in it."""
-    stays = rf"\lambda_{{{group + 1}}}" if group else r"\lambda_{p\,p^* + 1}"
-    more = any(one.sizes["eigenpair"] > models.group(models.of(one)) for one in sources.values())
-    if brief and more and not style.for_a_talk():
-        look: dict[str, Any] = {"marker": "o", "markerfacecolor": "white", "linestyle": "none"}
-        ax.plot([], [], color=style.GREY, label=f"${stays}$, open", **look)
-    _name_finite(ax, sources, brief)
-    layout.title(ax, model_title(sources))
-    ax.set_ylabel(rf"eigenvalues $\lambda_1$ and ${stays}$" if more else r"lowest eigenvalue $\lambda_1$")
+def _ordinate(name: str, sources: Mapping[str, xr.Dataset], group: int) -> str:
+    """What the axis of an observable says; group: 0 where models differ in it."""
+    first = next(iter(sources.values()))
+    if is_compared(first):
+        return COMPARED.get(name) or layout.words_of(first, name)
+    if name == "lowest":
+        stays = _following(sources, group)
+        return rf"eigenvalues $\lambda_1$ and ${stays}$" if stays else r"lowest eigenvalue $\lambda_1$"
+    if name == "overlap":
+        mean = f"overlap $q^2$, mean of {group} lowest" if group else "mean overlap $q^2$"
+        return "squared overlap $q^2$" if group == 1 else mean
+    return layout.words_of(first, name)
 
 
-def _name_finite(ax: Axes, sources: Mapping[str, xr.Dataset], brief: bool) -> None:
+def _following(sources: Mapping[str, xr.Dataset], group: int) -> str:
+    """The eigenvalue drawn beside the lowest, the first that stays; "" where results have none."""
+    if not any(
+        "eigenpair" in one.sizes and one.sizes["eigenpair"] > models.group(models.of(one))
+        for one in sources.values()
+    ):
+        return ""
+    return rf"\lambda_{{{group + 1}}}" if group else r"\lambda_{p\,p^* + 1}"
+
+
+def _name_finite(ax: Axes, sources: Mapping[str, xr.Dataset], shared: bool) -> None:
+    """What curves and bands of finite-N theory share in the legend; shared: curves have no entries of their own."""
     finite = [one for one in sources.values() if has_theory_n(one)]
-    draws = [
-        int(one.get("theory_n_draws", np.array(MANY_DRAWS)).max()) for one in finite
-    ]  # older files lack it
-    said = [str(one.attrs.get("theory_n_doubt", "")) for one in finite]
-    name_finite(ax, sources, draws, said, shared=brief)
-
-
-def name_finite(
-    ax: Axes, sources: Mapping[str, xr.Dataset], draws: Sequence[int], said: Sequence[str], *, shared: bool
-) -> None:
-    """What curves and bands of finite-N theory share in the legend.
-
-    draws, said   of each result that has it: of how many draws it is a mean, and where it is not known to hold
-    shared        curves have no entries of their own
-    """
-    if not draws:
+    if not finite:
         return
     if shared:
         ax.plot([], [], color=style.GREY, linewidth=1.0, label="theory, colour of its $N$")
     if not style.for_a_talk() and len(list(each_size(sources))) <= MOST_BANDS:
         ax.fill_between([], [], [], color=style.GREY, alpha=0.3, linewidth=0, label="scatter of one sample")
-    if 0 < min(draws) < MANY_DRAWS:
-        words = f"error, mean of {min(draws)} draws"
+    draws = min(max(draws_of(one)) for one in finite)
+    if 0 < draws < MANY_DRAWS:
+        words = f"error, mean of {draws} draws"
         ax.plot([], [], color=style.GREY, linewidth=5.0, alpha=0.6, label=words)
-    doubt_entry(ax, said)
+    doubt_entry(ax, [_doubt(one) for one in finite])
+
+
+def _doubt(found: xr.Dataset) -> str:
+    """Where finite-N theory of a result is not known to hold, in words."""
+    if is_compared(found):
+        return doubts(models.of(found), found.alpha.values, found.n.values)
+    return str(found.attrs.get("theory_n_doubt", ""))
 
 
 def model_title(sources: Mapping[str, xr.Dataset]) -> list[str]:

@@ -59,7 +59,7 @@ ARRANGED = "figure.constrained_layout.use"
 def figures_are_not_arranged():
     """Panels stay where matplotlib puts them at first: to move them apart is half of the time of a figure."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(style._RC, ARRANGED, False)
+        patch.setitem(style._PAPER, ARRANGED, False)
         yield
 
 
@@ -76,14 +76,14 @@ def mathematics_is_read_once():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(MathTextParser, "_parse_cached", parsed)
-        patch.setitem(style._RC, "savefig.dpi", 100)  # and what nobody looks at has a ninth of the points
+        patch.setitem(style._PAPER, "savefig.dpi", 100)  # and what nobody looks at has a ninth of the points
         yield
 
 
 @pytest.fixture
 def arranged(monkeypatch):
     """Figures as users see them."""
-    monkeypatch.setitem(style._RC, ARRANGED, True)
+    monkeypatch.setitem(style._PAPER, ARRANGED, True)
 
 
 @pytest.fixture

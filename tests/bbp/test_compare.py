@@ -23,7 +23,7 @@ from bbp.exports.tables import tables
 from bbp.files import dataset, product, variables
 from bbp.plots import style
 from bbp.plots import sweep as sweep_plots
-from bbp.plots.compare import compare_figure
+from bbp.plots.sweep import compare_figure
 from theory.checks import ParameterError
 from theory.exact.outliers import teacher_branch
 from theory.exact.transition import bbp_threshold

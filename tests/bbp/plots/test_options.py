@@ -9,8 +9,7 @@ from PIL import Image
 from bbp import plot
 from bbp.console.messages import FileError, RunError
 from bbp.files import dataset
-from bbp.plots import layout, options, style
-from bbp.plots import sweep as sweep_plots
+from bbp.plots import layout, marks, options, style
 from theory.checks import ParameterError
 from theory.model import Committee
 
@@ -24,7 +23,7 @@ def sweep_file(tmp_path, made_up):
 
 def test_one_panel_has_its_data_and_the_model_s_name_but_no_letter(sweep_file):
     whole, part = plot.draw(sweep_file), plot.draw(sweep_file)
-    options.apply(part, options.Options(panels=("b",), size=(3.4, 2.5)))
+    options.apply(part, style.Look(panels=("b",), size=(3.4, 2.5)))
     (ax,) = part.axes
     assert ax.get_ylabel() == whole.axes[1].get_ylabel() and ax.get_xlabel()
     assert ax.get_title(loc="left") == "" and ax.get_title(loc="right") == whole.axes[0].get_title(
@@ -36,7 +35,7 @@ def test_one_panel_has_its_data_and_the_model_s_name_but_no_letter(sweep_file):
 
 
 def test_panels_in_their_order_fill_the_figure_and_nothing_meets(sweep_file, arranged):
-    figure = options.apply(plot.draw(sweep_file), options.Options(panels=("b", "a")))
+    figure = options.apply(plot.draw(sweep_file), style.Look(panels=("b", "a")))
     FigureCanvasAgg(figure).draw()
     names = options.panels_of(figure)
     assert set(names) == {"a", "b"}
@@ -47,13 +46,13 @@ def test_panels_in_their_order_fill_the_figure_and_nothing_meets(sweep_file, arr
 
 
 def test_a_panel_kept_from_a_column_keeps_its_abscissa_s_name(sweep_file):
-    figure = options.apply(plot.draw(sweep_file, width="single"), options.Options(panels=("a",)))
+    figure = options.apply(plot.draw(sweep_file, width="single"), style.Look(panels=("a",)))
     assert "alpha" in figure.axes[0].get_xlabel()
 
 
 def test_words_for_all_panels_and_for_one(sweep_file):
     labels = options.parse_labels(["x=$\\alpha$", "b.y=ours", "title="])
-    left, right = options.apply(plot.draw(sweep_file), options.Options(labels=labels)).axes
+    left, right = options.apply(plot.draw(sweep_file), style.Look(labels=labels)).axes
     assert left.get_xlabel() == right.get_xlabel() == "$\\alpha$"
     assert right.get_ylabel() == "ours" and left.get_ylabel() != "ours"
     assert left.get_title(loc="right") == ""
@@ -144,7 +143,7 @@ def test_a_logarithmic_axis_ends_at_what_is_positive(made_up):
     top = max(np.nanmax(line.get_ydata()) for box in ax.containers for line in box.lines[:1])
     assert high / 10**3.5 < low and top <= high
     (ax,) = plot.draw(sweep, panels="b").axes
-    sweep_plots.finite_band(ax, [1, 2, 3], [0.1, 0.1, 0.1], [0.3, 0.3, 0.3], low=0.0)
+    marks.finite_band(ax, [1, 2, 3], [0.1, 0.1, 0.1], [0.3, 0.3, 0.3], low=0.0)
     assert min(path.vertices[:, 1].min() for band in ax.collections[-2:] for path in band.get_paths()) == 0
 
 
@@ -179,7 +178,7 @@ def test_a_width_does_not_go_with_another(sweep_file, other):
         plot.draw(sweep_file, width="single", **other)
 
 
-@pytest.mark.parametrize("place", options.LEGENDS)
+@pytest.mark.parametrize("place", style.LEGENDS)
 def test_legends_are_where_they_are_asked_for(sweep_file, place):
     figure = plot.draw(sweep_file, legend=place)
     within = [ax.get_legend() is not None for ax in figure.axes]
@@ -258,4 +257,4 @@ def test_what_is_unfit_is_told(call, error, message):
 
 def test_an_unknown_panel_names_those_there_are(sweep_file):
     with pytest.raises(ParameterError, match="no panel 'c' in this figure; there are a, b"):
-        options.apply(plot.draw(sweep_file), options.Options(panels=("c",)))
+        options.apply(plot.draw(sweep_file), style.Look(panels=("c",)))

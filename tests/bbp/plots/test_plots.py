@@ -17,7 +17,7 @@ from bbp.analysis.spectrum import Pool, Spectrum
 from bbp.console.messages import FileError
 from bbp.files import dataset
 from bbp.files.variables import own_names
-from bbp.plots import layout, style
+from bbp.plots import layout, marks, style
 from bbp.plots import phase as phase_plots
 from bbp.plots import spectrum as spectrum_plots
 from bbp.plots import sweep as sweep_plots
@@ -33,7 +33,7 @@ def ax():
 
 def test_sampled_points_carry_means_and_error_bars(ax):
     alpha, values = [0.5, 1.0, 2.0], np.array([[1.0, 3.0], [np.nan, np.nan], [5.0, np.nan]])
-    points, _, bars = sweep_plots.sampled_points(ax, alpha, values, index=1, filled=False, label="N").lines
+    points, _, bars = marks.sampled_points(ax, alpha, values, index=1, filled=False, label="N").lines
     np.testing.assert_array_equal(points.get_xydata(), [[0.5, 2.0], [2.0, 5.0]])
     heights = [segment[:, 1] for segment in bars[0].get_segments()]
     np.testing.assert_allclose(heights, [[1.0, 3.0], [5.0, 5.0]])
@@ -44,27 +44,27 @@ def test_sampled_points_carry_means_and_error_bars(ax):
 def test_theory_curves_carry_the_theory(ax):
     alpha, edge = np.array([1.0, 2.0, 3.0]), np.array([-3.0, -2.0, -1.0])
     outlier, overlap = np.array([np.nan, -2.5, -2.0]), np.array([np.nan, 0.1, 0.2])
-    below, out = sweep_plots.edge_and_outlier(ax, alpha, edge, outlier)
+    below, out = marks.edge_and_outlier(ax, alpha, edge, outlier)
     np.testing.assert_array_equal(below.get_ydata(), edge)
     np.testing.assert_array_equal(out.get_ydata(), outlier)
     assert below.get_linestyle() != out.get_linestyle()
-    np.testing.assert_array_equal(sweep_plots.overlap_curve(ax, alpha, overlap).get_ydata(), overlap)
+    np.testing.assert_array_equal(marks.overlap_curve(ax, alpha, overlap).get_ydata(), overlap)
 
 
 def test_smooth_curves_pass_through_their_points_and_leave_nan_out():
     """Monotone in between, a parabola's middle to 2 %; two points stay two."""
     alpha, values = np.linspace(1, 2, 6), np.linspace(1, 2, 6) ** 2
-    at, (curve, twice) = sweep_plots.between([*alpha, 3.0], [*values, np.nan], [*(2 * values), 1.0])
+    at, (curve, twice) = marks.between([*alpha, 3.0], [*values, np.nan], [*(2 * values), 1.0])
     np.testing.assert_allclose(np.interp(alpha, at, curve), values, rtol=1e-12)
     np.testing.assert_allclose(curve, at**2, rtol=0.02)
     np.testing.assert_allclose(twice, 2 * curve, rtol=1e-12)
     assert at[-1] == 2 and np.all(np.diff(curve) > 0)
-    assert sweep_plots.between([1.0, 2.0], [3.0, 4.0])[0].tolist() == [1.0, 2.0]
+    assert marks.between([1.0, 2.0], [3.0, 4.0])[0].tolist() == [1.0, 2.0]
 
 
 @pytest.mark.parametrize("kind", style.KINDS)
 def test_the_threshold_is_marked_and_its_kind_told(ax, kind):
-    line = sweep_plots.mark_threshold(ax, 1.25, kind)
+    line = marks.mark_threshold(ax, 1.25, kind)
     assert list(line.get_xdata()) == [1.25, 1.25]
     assert "1.25" in line.get_label() and line.get_label().endswith(f", {kind}")
 
@@ -208,8 +208,8 @@ def test_titles_wrap_where_the_panel_is_narrow():
 
 def test_theory_of_few_draws_is_a_band_and_no_smooth_line(ax):
     alpha, mean, error = np.linspace(1, 2, 6), np.linspace(0, 1, 6) ** 2, np.full(6, 0.1)
-    *_, few = sweep_plots.finite_band(ax, alpha, mean, 3 * error, error, draws=12)
-    *_, many = sweep_plots.finite_band(ax, alpha, mean, 3 * error, error, draws=400)
+    *_, few = marks.finite_band(ax, alpha, mean, 3 * error, error, draws=12)
+    *_, many = marks.finite_band(ax, alpha, mean, 3 * error, error, draws=400)
     assert len(few.get_xdata()) == 6 and few.get_linestyle() != "-"
     assert len(many.get_xdata()) > 100 and many.get_linestyle() == "-"
     wide, own, *_ = ax.collections
@@ -240,7 +240,7 @@ def test_what_functions_add_they_give(made_up):
     drawn = (
         lambda ax: sweep_plots.panel(ax, found, "lowest"),
         lambda ax: sweep_plots.theory_lines(ax, found, "lowest"),
-        lambda ax: sweep_plots.finite_band(ax, [1, 2], [0, 1], [1, 1], [1, 1]),
+        lambda ax: marks.finite_band(ax, [1, 2], [0, 1], [1, 1], [1, 1]),
     )
     for draw in drawn:
         ax = Figure().subplots()
@@ -295,9 +295,9 @@ def test_each_of_several_files_has_a_colour_of_its_own_lines(made_up, caplog):
 
 
 def test_doubt_names_its_sizes(ax):
-    sweep_plots.doubt_entry(ax, ["N = 20, 40: p N = 40 is below 100", "", "N = 10: p N = 20 is below 100"])
+    marks.doubt_entry(ax, ["N = 20, 40: p N = 40 is below 100", "", "N = 10: p N = 20 is below 100"])
     assert ax.get_legend_handles_labels()[1] == ["theory not known to hold: $N = 10, 20, 40$"]
-    sweep_plots.doubt_entry(ax, [""])
+    marks.doubt_entry(ax, [""])
     assert len(ax.get_lines()) == 1
 
 
