@@ -12,7 +12,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bbp import plot
 from bbp.console import messages, options, program
 from bbp.console.messages import FileError, log
 from bbp.console.options import integer
@@ -21,6 +20,7 @@ from bbp.files import disk
 from bbp.gallery import ENTRIES, base
 from bbp.gallery.base import Effort, Entry
 from bbp.plots import style
+from bbp.plots.render import render
 from theory.checks import ParameterError
 
 LARGEST_N = 10**6  # of a sample in a figure
@@ -93,7 +93,7 @@ def _make(entry: Entry, effort: Effort, out: Path, form: str, stored: Stored | N
         with style.figure_style():
             figure = entry.draw(data)
         picture = disk.destination(out / f"{entry.name}.{form}")
-        disk.write_bytes(picture, plot.render(figure, form, 300))
+        disk.write_bytes(picture, render(figure, form, 300))
     except Exception as error:  # whatever went wrong with one figure, the others go on
         log.error("%s failed: %s: %s", entry.name, type(error).__name__, " ".join(str(error).split()))
         log.debug("traceback", exc_info=True)

@@ -1,43 +1,64 @@
-"""The figures of the documentation: `ENTRIES`, every `Entry` in a module of this folder, in the order of ORDER.
+"""The figures of the documentation: `ENTRIES`, every `Entry` in a module of this folder, imported when it is asked for.
 
-A new figure is a new module here, or an Entry in one; where ORDER does not name it, it comes last.
+A new figure is a new module here, or an Entry in one; where MODULES does not name it, it comes last.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Iterator, Mapping
 
 from bbp.gallery.base import Entry
 
-ORDER = (
-    "overlap",
-    "thresholds",
-    "phi",
-    "alpha-zero",
-    "spectra",
-    "thresholds-two-teachers",
-    "underparametrised",
-    "activations",
-    "what-survives",
-    "descent",
-    "recovery",
-    "growth",
-    "descent-theory",
-    "lifetime",
-    "minima",
-    "finite-thresholds",
-    "edge",
-    "scatter",
-    "inputs",
-    "spectral",
-)
-
-
-_found = {
-    value.name: value
-    for module in pkgutil.iter_modules(__path__)
-    for value in vars(importlib.import_module(f"{__name__}.{module.name}")).values()
-    if isinstance(value, Entry)
+# The figures in their order, and the module of each.
+MODULES = {
+    "overlap": "overlaps",
+    "thresholds": "thresholds",
+    "phi": "finite_size",
+    "alpha-zero": "thresholds",
+    "spectra": "eigenvalues",
+    "thresholds-two-teachers": "thresholds",
+    "underparametrised": "thresholds",
+    "activations": "overlaps",
+    "what-survives": "thresholds",
+    "descent": "descent",
+    "recovery": "recovery",
+    "growth": "recovery",
+    "descent-theory": "descent",
+    "lifetime": "descent",
+    "minima": "minima",
+    "finite-thresholds": "finite_size",
+    "edge": "eigenvalues",
+    "scatter": "eigenvalues",
+    "inputs": "inputs",
+    "spectral": "overlaps",
 }
-ENTRIES = {name: _found[name] for name in dict.fromkeys((*ORDER, *_found))}
+
+
+def entries_of(module: str) -> dict[str, Entry]:
+    """The figures that a module of this folder makes, by name."""
+    held = vars(importlib.import_module(f"{__name__}.{module}")).values()
+    return {value.name: value for value in held if isinstance(value, Entry)}
+
+
+class Entries(Mapping[str, Entry]):
+    """Figures by name. Modules that MODULES does not name are imported at once, to learn what they make; JAX comes with one
+    that does."""
+
+    def __init__(self) -> None:
+        known = {"base", *MODULES.values()}
+        others = [each.name for each in pkgutil.iter_modules(__path__) if each.name not in known]
+        self._modules = MODULES | {name: module for module in others for name in entries_of(module)}
+
+    def __getitem__(self, name: str) -> Entry:
+        return entries_of(self._modules[name])[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+
+ENTRIES = Entries()

@@ -13,6 +13,13 @@ import theory
 from bbp.gallery.base import Array, Arrays, Data, Effort, Entry, points_look
 from bbp.plots import layout, marks, style
 from bbp.plots.descent import in_time, time_axis
+from sims.dynamics import run
+from sims.dynamics.flow import End, Rules
+from sims.dynamics.hessians import FRAMES
+from sims.dynamics.methods import Descent
+from sims.dynamics.samples import sample_descents
+from sims.hessian import dense_blas
+from sims.solvers.dense import lowest_dense
 from theory.model import Network
 from theory.path import bbp_time, closure, conditioned
 
@@ -23,8 +30,6 @@ DESCENT_ALPHA = np.linspace(0.75, 6, 8)
 
 def build_descent(effort: Effort) -> Arrays:
     """m2 at the end of descents from random starts, p* = 1 and p = 1, 2, 4, at two normalisations."""
-    from sims.dynamics.flow import Rules
-
     (n, *_), samples = effort.sizes([60], [300]), effort.count(12, 40)
     rules = Rules(steps=3000 if effort.mode == "quick" else 20_000, records=4, loss_floor=1e-6)
     arrays: Arrays = {"alpha": ("alpha", DESCENT_ALPHA), "p": ("p", np.array(WIDTHS)), "n": np.int64(n)}
@@ -39,11 +44,8 @@ def build_descent(effort: Effort) -> Arrays:
     return arrays
 
 
-def _final(model: Network, n: int, alpha: float, samples: int, seed: int, rules: Any) -> np.ndarray:
+def _final(model: Network, n: int, alpha: float, samples: int, seed: int, rules: Rules) -> np.ndarray:
     """m2 at the last record of each descent, NaN for one that failed."""
-    from sims.dynamics.flow import End
-    from sims.dynamics.samples import sample_descents
-
     found = sample_descents(model, n, alpha, range(samples), seed, rules=rules)
     return np.where(found.code == End.NOT_FINITE, np.nan, found.m2[:, -1])
 
@@ -71,10 +73,6 @@ ROUTES = {"conditioned": "theory of the path", "quenched": "theory of the labels
 
 def build_theory(effort: Effort) -> Arrays:
     """Eigenvalue, q2 and both theories at twelve records of descents from random starts, p* = 1, and the BBP time."""
-    from sims.dynamics.flow import Rules
-    from sims.dynamics.hessians import FRAMES
-    from sims.dynamics.samples import sample_descents
-
     (n, *_), samples = effort.sizes([200], [400]), effort.count(8, 24)
     rules = Rules(steps=STEPS, records=40)
     kept: dict[str, list[Array]] = {}
@@ -177,11 +175,6 @@ def build_lifetime(effort: Effort) -> Arrays:
 
 def _followed(n: int, sample: int, seed: int, step: float, inertia: float, share: float) -> Array:
     """`COLUMNS` at TIMES (T, 5) of one trajectory; NaN from where it diverges."""
-    from sims.dynamics import run
-    from sims.dynamics.methods import Descent
-    from sims.hessian import dense_blas
-    from sims.solvers.dense import lowest_dense
-
     model = Network(a=A)
     problem, teacher, start = run.drawn(model, n, LIFETIME_ALPHA, seed=seed, sample=sample, dtype="float64")
     held: Any = problem.data

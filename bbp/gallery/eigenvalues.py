@@ -15,6 +15,7 @@ from bbp.files.variables import DONE
 from bbp.gallery.base import Arrays, Data, Effort, Entry, points_look, sampled
 from bbp.plots import layout, style
 from bbp.plots import spectrum as spectrum_plots
+from sims.sampling import sample_point
 from theory.checks import NotConverged
 from theory.finite.edge import finite_edge
 from theory.finite.tracy_widom import MEAN as TRACY_WIDOM_MEAN
@@ -67,8 +68,6 @@ SCATTER = {
 
 def build_scatter(effort: Effort) -> Arrays:
     """Measured and predicted lowest eigenvalues of the same draws, and the N = infinity value, for three models."""
-    from sims.sampling import sample_point
-
     (n, *_), samples = effort.sizes([300], [1000]), effort.count(40, 200)
     arrays: Arrays = {"n": np.int64(n)}
     for name, (model, alpha) in SCATTER.items():
@@ -144,8 +143,6 @@ def build_edge(effort: Effort) -> Arrays:
 
 def _samples(n: int, samples: int, seed: int) -> np.ndarray:
     """(3, sample): lowest eigenvalue, quenched edge of the same draw, (edge - lowest) kappa; NaN where either failed."""
-    from sims.sampling import sample_point
-
     found = sample_point(EDGE_MODEL, n, EDGE_ALPHA, range(samples), seed)
     rows = np.full((3, samples), np.nan)
     for sample in np.flatnonzero(found.status == DONE):

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from bbp.console.messages import RunError
 from bbp.gallery.base import Array, Arrays, Data, Effort, Entry
 from bbp.plots import layout, style
+from sims import given, sample
 from theory.given import marks
 from theory.model import Inputs, Network
 
@@ -98,8 +99,6 @@ SETS: dict[str, Callable[[], Array]] = {
 
 def measured(name: str, rows: Array, alpha: float, samples: int, seed: int) -> dict[str, Any]:
     """One set at one alpha, a = 0.5: the verdict of draws of `seed`; of others what is found, and what both laws say."""
-    from sims import given, sample
-
     inputs = Inputs.of(rows, name=name)
     model, own = Network(a=0.5, inputs=inputs), marks(inputs)
     verdict = given.judged(model, alpha, samples, 4 * samples, seed)

@@ -13,6 +13,9 @@ from bbp.analysis.finite_size import midpoint
 from bbp.analysis.recovery import THRESHOLD
 from bbp.gallery.base import Array, Arrays, Data, Effort, Entry
 from bbp.plots import layout, style
+from sims.dynamics.flow import Rules
+from sims.dynamics.run import descend
+from sims.dynamics.samples import sample_descents
 from theory.exact.transition import alpha_zero_map, threshold_map
 from theory.minima import Minima, complexity, label_law, threshold
 from theory.model import Network
@@ -98,9 +101,6 @@ def _lost(a: float, alpha: float, seed: int) -> int:
 
 def _half(a: float, n: int, samples: int, seed: int) -> tuple[float, float]:
     """alpha at which half of the flows recover, with its error."""
-    from sims.dynamics.flow import Rules
-    from sims.dynamics.samples import sample_descents
-
     rules = Rules(steps=STEPS, records=4, loss_floor=1e-6)
     hits = []
     for alpha in HALF_ALPHA:
@@ -112,9 +112,6 @@ def _half(a: float, n: int, samples: int, seed: int) -> tuple[float, float]:
 
 def _ends(model: Network, alpha: float, n: int, samples: int, seed: int) -> tuple[Array, Array]:
     """Density of |lambda| at ends that did not find the teacher, and the loss of each (NaN where it did)."""
-    from sims.dynamics.flow import Rules
-    from sims.dynamics.run import descend
-
     flow = Rules(tolerance=1e-5)
     counts, losses = np.zeros(len(EDGES) - 1), np.full(samples, np.nan)
     labels = 0

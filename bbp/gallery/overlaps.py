@@ -13,6 +13,7 @@ import theory
 from bbp.experiments import models
 from bbp.gallery.base import Arrays, Data, Effort, Entry, rounded, sampled
 from bbp.plots import layout, marks, style
+from sims.instance import draw, labels
 from theory import finite
 from theory.general.spectral_methods import optimal, spectral_outlier, trimmed
 from theory.model import Network
@@ -147,10 +148,7 @@ def build_spectral(effort: Effort) -> Arrays:
 
 def _spectral(n: int, alpha: float, seed: int, sample: int) -> float:
     """Squared overlap of the top eigenvector of sum T(y) x x^T, T optimal, with the teacher, on one draw."""
-    from sims.instance import draw as drawn
-    from sims.instance import labels
-
-    instance = drawn(Network(1, 1, 1.0), n, alpha, seed=seed, sample=sample)
+    instance = draw(Network(1, 1, 1.0), n, alpha, seed=seed, sample=sample)
     _, u = labels(instance)
     data = np.asarray(instance.data)[: instance.m]
     vector = np.linalg.eigh((data.T * optimal()(u[:, 0] ** 2)) @ data)[1][:, -1]

@@ -18,6 +18,9 @@ from bbp.analysis.laws import POWER, fit_law
 from bbp.analysis.recovery import THRESHOLD
 from bbp.gallery.base import Array, Arrays, Data, Effort, Entry
 from bbp.plots import layout, style
+from sims.dynamics.flow import End, Rules
+from sims.dynamics.run import descend
+from sims.dynamics.samples import sample_descents
 from theory.model import Network
 from theory.path import bbp_time
 
@@ -30,9 +33,6 @@ LAWS = {"1/N": ("-", "in $1/N$"), "N^-1/2": ("--", "in $N^{-1/2}$")}
 
 def build_recovery(effort: Effort) -> Arrays:
     """Samples, how many recovered and how many still moved, for p = 1 and 2, p* = 1, every N and alpha."""
-    from sims.dynamics.flow import Rules
-    from sims.dynamics.samples import sample_descents
-
     sizes = effort.sizes([50, 100], tuple(PAPER))
     rules = Rules(steps=40_000, records=4, loss_floor=1e-6)
     counts = empty(sizes)
@@ -63,8 +63,6 @@ def empty(sizes: tuple[int, ...]) -> Arrays:
 
 def add(arrays: Arrays, place: tuple[int, int, int], projection: Array, code: Array) -> None:
     """Count descents that ended at projections (S,) with codes (S,)."""
-    from sims.dynamics.flow import End
-
     known = np.isfinite(projection)
     recovered = known & (projection > THRESHOLD)
     moving = known & ~recovered & (code == End.STEP_LIMIT)
@@ -192,8 +190,6 @@ def m2(track: Any) -> Array:
 
 def flow(case: Case, sample: int, seed: int = 0) -> Any:
     """One trajectory (`sims.dynamics.run.Track`), over data drawn as they are asked for."""
-    from sims.dynamics.run import descend
-
     teacher: list[Array] = []
 
     def start(student: Array, rows: Array) -> Array:

@@ -142,8 +142,7 @@ def test_one_failure_does_not_stop_the_others(tmp_path, capsys, monkeypatch):
     def broken(effort):
         raise FloatingPointError("made to fail")
 
-    entry = ENTRIES["underparametrised"]
-    monkeypatch.setitem(ENTRIES, "alpha-zero", Entry("alpha-zero", "", broken, entry.draw))
+    monkeypatch.setattr(diagrams, "ALPHA_ZERO", Entry("alpha-zero", "", broken, diagrams.draw_alpha_zero))
     assert main(["alpha-zero", "underparametrised", "--out", str(tmp_path)]) == 1
     said = capsys.readouterr()
     assert "alpha-zero failed: FloatingPointError: made to fail" in said.err
