@@ -63,6 +63,20 @@ class Pool:
         """Up to here every eigenvalue of every sample is known."""
         return math.inf if self.eigenvalues.shape[1] == self.size else float(self.eigenvalues[:, -1].min())
 
+    def histogram(
+        self, left: float, right: float, *, per_bin: int, fewest: int, most: int
+    ) -> tuple[Array, Array]:
+        """Ends of bins (k + 1,) between two eigenvalues and the density of states in each (k,), without the atom.
+
+        Bins have `per_bin` eigenvalues on average, but there are `fewest` to `most`; kept as far as every eigenvalue is known.
+        """
+        values = self.eigenvalues[~self.null]
+        inside = np.count_nonzero((values >= left) & (values <= right))
+        ends = np.linspace(left, right, int(np.clip(inside / per_bin, fewest, most)) + 1)
+        heights = np.histogram(values, ends)[0] / (self.total * np.diff(ends))
+        known = int(np.count_nonzero(ends[1:] <= self.complete_below))
+        return ends[: known + 1], heights[:known]
+
 
 @dataclass(frozen=True)
 class Spectrum:

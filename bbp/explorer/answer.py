@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +18,30 @@ Axes = tuple[float, float, float, float]  # x start, x end, y start, y end
 DIGITS = 6  # significant digits of the numbers on the page
 SHOWN = 4  # outliers in words
 UNKNOWN, TOO_LONG = "not shown with options", "not shown (takes minutes)"
+BARRED = ("lowest", "lowest_low", "lowest_high", "overlap", "overlap_low", "overlap_high")
+# Sources of the figures, and the columns of each.
+COLUMNS: Mapping[str, Sequence[str]] = {
+    "density": ("lam", "rho"),
+    "zoom": ("lam", "rho"),
+    "outlier": ("lam", "height", "zoom_height"),
+    "atom": ("lam", "rho", "top", "text"),
+    "histogram": ("left", "right", "top"),
+    "zoom_histogram": ("left", "right", "top"),
+    "eigenvalues": ("lam",),
+    "sample": ("lam", "height", "zoom_height"),
+    "quenched": ("lam", "height", "zoom_height"),
+    "branch": ("alpha", "edge", "outlier", "overlap"),
+    "finite": ("alpha", *BARRED),
+    "drawn": ("alpha", "lowest", "overlap"),
+    "sweep": ("alpha", "n", "shape", *BARRED),
+    "quantity": ("alpha", "n", "shape", "value", "low", "high"),
+    "path": ("alpha", "time", "lowest", "lowest_theory", "edge", "overlap", "overlap_theory", "m2", "color"),
+    "path_lines": ("time", "lowest_theory", "edge", "overlap_theory", "m2", "color"),
+    "phases": ("image",),
+    "thresholds": ("p", "a", "alpha_bbp", "alpha_0", "a_c"),
+    "a_c": ("a", "row"),
+    "present": ("a", "row"),
+}
 PHASES = {
     curves.BELOW: "below the transition: no outlier",
     curves.BETWEEN: "between α₀ and α_BBP: no outlier at N = ∞",
@@ -91,6 +115,11 @@ def _same(one: Any, two: Any) -> bool:
     )
 
 
+def empty(name: str) -> Columns:
+    """The columns of a source without rows."""
+    return {key: [] for key in COLUMNS[name]}
+
+
 def number(value: float | None) -> str:
     """A number as the page shows it, with a true minus sign; "none" for None or NaN."""
     if value is None or math.isnan(value):
@@ -128,12 +157,7 @@ def all_but_diagram(state: State) -> Answer:
         found |= with_density(state, curves.at(model, alpha), *curves.committee_density(model, alpha))
         found |= with_branch(curves.branch(model, end), end)
     else:
-        found.sources |= {
-            "density": {"lam": [], "rho": []},
-            "zoom": {"lam": [], "rho": []},
-            "atom": {"lam": [], "rho": [], "top": [], "text": []},
-            "branch": {name: [] for name in curves.BRANCH},
-        }
+        found.sources |= {name: empty(name) for name in ("density", "zoom", "atom", "branch")}
     found |= _present(state)
     return found
 

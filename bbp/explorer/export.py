@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from bbp.console.messages import Progress
 from bbp.explorer import curves, figures, page
-from bbp.explorer.answer import PHASES, all_but_diagram
+from bbp.explorer.answer import PHASES, all_but_diagram, empty
 from bbp.explorer.state import BY_NAME, COMMANDS, LINES, Control, State, text_of
 from bbp.files import disk
 from theory.checks import ParameterError
@@ -106,7 +106,7 @@ def render(grid: Grid) -> str:
     first = all_but_diagram(state)
     first.sources["present"] = {"a": [state.a], "row": [float(grid.widths.index(state.p))]}
     first.sources["phases"] = {"image": [np.zeros((len(grid.widths), grid.fine), dtype=np.uint8)]}
-    first.sources |= {name: figures.empty(name) for name in ("a_c", "thresholds")}
+    first.sources |= {name: empty(name) for name in ("a_c", "thresholds")}
     board.show(first)
     phases = board.figures["phases"]
     phases.x_range.update(start=grid.a_range[0], end=grid.a_range[1])

@@ -24,34 +24,11 @@ from bokeh.models import (
 from bokeh.models.annotations import Span
 from bokeh.plotting import figure
 
-from bbp.explorer.answer import Answer, row_names
-from bbp.explorer.curves import A_RANGE, Columns
+from bbp.explorer.answer import COLUMNS, Answer, empty, row_names
+from bbp.explorer.curves import A_RANGE
 from bbp.explorer.state import WIDTHS
 from bbp.plots import style
 
-BARRED = ("lowest", "lowest_low", "lowest_high", "overlap", "overlap_low", "overlap_high")
-COLUMNS: Mapping[str, Sequence[str]] = {
-    "density": ("lam", "rho"),
-    "zoom": ("lam", "rho"),
-    "outlier": ("lam", "height", "zoom_height"),
-    "atom": ("lam", "rho", "top", "text"),
-    "histogram": ("left", "right", "top"),
-    "zoom_histogram": ("left", "right", "top"),
-    "eigenvalues": ("lam",),
-    "sample": ("lam", "height", "zoom_height"),
-    "quenched": ("lam", "height", "zoom_height"),
-    "branch": ("alpha", "edge", "outlier", "overlap"),
-    "finite": ("alpha", *BARRED),
-    "drawn": ("alpha", "lowest", "overlap"),
-    "sweep": ("alpha", "n", "shape", *BARRED),
-    "quantity": ("alpha", "n", "shape", "value", "low", "high"),
-    "path": ("alpha", "time", "lowest", "lowest_theory", "edge", "overlap", "overlap_theory", "m2", "color"),
-    "path_lines": ("time", "lowest_theory", "edge", "overlap_theory", "m2", "color"),
-    "phases": ("image",),
-    "thresholds": ("p", "a", "alpha_bbp", "alpha_0", "a_c"),
-    "a_c": ("a", "row"),
-    "present": ("a", "row"),
-}
 LINES = (
     "edge",
     "zoom_edge",
@@ -67,7 +44,6 @@ STANDOFF = 24, 62  # pixels between the axes and their labels, where the numbers
 TINY = 80  # where they may be as long as 1.000e-8
 PHASE_COLOURS = ("#D9DBDD", style.ORANGE, style.SKY, style.PURPLE)
 SHAPES = ("square", "circle", "triangle", "diamond", "inverted_triangle", "hex")  # of sizes N in a file
-SIGNS = "□○△◇▽⬡■●▲◆▼⬢"  # the same in words: open, then filled
 ALIKE = "alike"  # tag of glyphs whose marks differ in place only: squares without fill, and bars
 DASHED = {"line_color": style.GREY, "line_dash": [6, 3], "line_width": 1.5}
 INK = "ink"  # tag of what the page draws in its own ink, black on white or white on black
@@ -100,11 +76,6 @@ class Board:
         self.figures["phases"].tags = [*more.values(), *self.sources.values()]
         args = {name: list(getattr(self, name).values()) for name in ("figures", "sources", "lines")}
         doc.js_on_event(DocumentReady, CustomJS(args=args | more, code=code))
-
-
-def empty(name: str) -> Columns:
-    """The columns of a source without rows."""
-    return {key: [] for key in COLUMNS[name]}
 
 
 def board(widths: Sequence[float] = WIDTHS, *, live: bool = True) -> Board:

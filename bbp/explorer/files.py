@@ -14,9 +14,8 @@ import xarray as xr
 
 from bbp.analysis.summary import summarise
 from bbp.experiments import models, own
-from bbp.explorer.answer import Answer
+from bbp.explorer.answer import COLUMNS, Answer, empty
 from bbp.explorer.curves import Array, Columns
-from bbp.explorer.figures import COLUMNS, SHAPES, SIGNS, empty
 from bbp.explorer.state import BY_NAME, COVARIANCES, OPTIONS, State, plain, text_of
 from bbp.files import dataset, product
 from bbp.plots import style
@@ -29,6 +28,7 @@ MODELS = 12  # of a product that the page offers
 UPLOAD = 16 * 2**20  # bytes of a file sent by a page
 SWEEP_POINTS = 5_000
 CURVES = 5  # alphas of descents
+SIGNS = "□○△◇▽⬡■●▲◆▼⬢"  # of sizes N, as figures.SHAPES: open, then filled
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def _averaged(averages: xr.Dataset, name: str, column: str) -> Columns:
     """Columns alpha, n, shape, and one with _low and _high, of a quantity at every point; NaN where there is no mean."""
     n, alpha = np.meshgrid(averages.n.values.astype(np.float64), averages.alpha.values, indexing="ij")
     # each N has a shape on the page, in their order; the last is for all beyond it
-    shape = np.minimum(np.searchsorted(np.unique(n), n), 2 * len(SHAPES) - 1).astype(np.float64)
+    shape = np.minimum(np.searchsorted(np.unique(n), n), len(SIGNS) - 1).astype(np.float64)
     middle, error = averages[name].values, np.nan_to_num(averages[f"{name}_error"].values)
     found = {"alpha": alpha, "n": n, "shape": shape}
     return found | {column: middle, f"{column}_low": middle - error, f"{column}_high": middle + error}

@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bbp.analysis.spectrum import quenched_sample
+from bbp.analysis.spectrum import Pool, quenched_sample
 from bbp.experiments import models
 from bbp.explorer.answer import Columns, number
 from bbp.explorer.state import State
@@ -28,8 +27,7 @@ GROUP = 128  # p p*, the eigenvalues that carry the teacher
 WEIGHTS = 2e7  # entries of the weights, M p^2
 SPARE = 60  # eigenvalues beyond them that the histogram of a large sample shows
 SEED = 0
-PER_BIN = 6  # eigenvalues in a bar of the histogram on average, at least
-ATOM = 1e-9  # relative size below which an eigenvalue belongs to the atom at 0
+PER_BIN, FEWEST_BINS = 6, 4  # eigenvalues in a bar of the histogram on average, and how few bars
 
 CURVE_POINTS = 24  # of a finite-N curve
 MOST_LABELS = 400_000  # M p of one draw of it
@@ -60,22 +58,14 @@ def sampling_of(state: State) -> tuple[int, str]:
     return (order, "dense") if order <= DENSE_ORDER else (size + SPARE, "krylov")
 
 
-@dataclass(frozen=True)
-class Sample:
-    """Eigenvalues (k,) of a matrix of this order, the lowest first; mean squared overlap of those that carry the teacher."""
-
-    values: NDArray[np.float64]
-    order: int
-    overlap: float
-
-
 def predicted(state: State, sample: int) -> Prediction:
     """Edge, outliers and overlaps by the quenched theory of a sample's labels."""
     return quenched_sample(state.model, state.n, state.alpha, SEED, sample)
 
 
-def drawn(state: State, sample: int) -> Sample:
-    """The sample of this index. NotConverged where it failed."""
+def drawn(state: State, sample: int) -> tuple[Pool, float]:
+    """The sample of this index, and the mean squared overlap of the eigenvectors that carry the teacher. NotConverged where it
+    failed."""
     from sims import sampling
 
     model, (pairs, solver) = state.model, sampling_of(state)
@@ -85,33 +75,29 @@ def drawn(state: State, sample: int) -> Sample:
     if found.status[0] != sampling.DONE:
         raise NotConverged(f"the sample failed: {found.reasons[0]}")
     overlap = float(np.mean(found.overlaps[0][: models.group(model)]))
-    return Sample(found.eigenvalues[0], int(state.p) * state.n, overlap)
+    return Pool(found.eigenvalues, state.n, int(state.p) * state.n, found.residuals), overlap
 
 
-def histogram(found: Sample, left: float, right: float, bins: int) -> Columns:
-    """Eigenvalues in at most `bins` bins from left to right, as a density of states; without the atom, and without bins where
-    not every eigenvalue is known."""
-    values = found.values[np.abs(found.values) > ATOM * np.max(np.abs(found.values))]
-    inside = np.sum((values >= left) & (values <= right))
-    edges = np.linspace(left, right, int(np.clip(inside / PER_BIN, 4, bins)) + 1)
-    heights = np.histogram(values, edges)[0] / (found.order * np.diff(edges))
-    known = (edges[1:] <= found.values[-1]) | (len(found.values) == found.order)
-    return {"left": edges[:-1][known], "right": edges[1:][known], "top": heights[known]}
+def histogram(found: Pool, left: float, right: float, bins: int) -> Columns:
+    """A sample in at most `bins` bins from left to right, as a density of states."""
+    ends, heights = found.histogram(left, right, per_bin=PER_BIN, fewest=FEWEST_BINS, most=bins)
+    return {"left": ends[:-1], "right": ends[1:], "top": heights}
 
 
-def described(found: Sample, labels: Prediction | None, seconds: float) -> str:
+def described(found: Pool, overlap: float, labels: Prediction | None, seconds: float) -> str:
     """A sample in words."""
-    extent = "all" if len(found.values) == found.order else f"the lowest {len(found.values)}"
+    (values,) = found.eigenvalues
+    extent = "all" if len(values) == found.size else f"the lowest {len(values)}"
     words = (
-        f"Order {found.order}, {extent} eigenvalues, in {seconds:.1f} s. Lowest {number(found.values[0])}, "
-        f"q² {number(found.overlap)}. "
+        f"Order {found.size}, {extent} eigenvalues, in {seconds:.1f} s. Lowest {number(values[0])}, "
+        f"q² {number(overlap)}. "
     )
     if labels is None:
         return words + "Quenched theory of its labels is known for the quadratic committee."
     outliers = ", ".join(map(number, outliers_of(labels)[:4])) or "none"
     return words + (
         f"Its labels predict edge {number(labels.edge)}, outliers {outliers}, q² {number(q2_of(labels))}; "
-        f"eigenvalues below that edge: {np.sum(found.values < labels.edge)}."
+        f"eigenvalues below that edge: {np.sum(values < labels.edge)}."
     )
 
 

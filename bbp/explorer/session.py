@@ -14,12 +14,12 @@ from bokeh.document import Document
 from bokeh.events import ClientReconnected, ConnectionLost, DocumentReady
 from bokeh.models import ColumnDataSource, CustomJS
 
+from bbp.analysis.spectrum import Pool
 from bbp.console.messages import RunError
 from bbp.explorer import answer as answers
 from bbp.explorer import curves, figures, files, page, samples
-from bbp.explorer.answer import Answer, diagram, diagram_of, marks
+from bbp.explorer.answer import COLUMNS, Answer, diagram, diagram_of, empty, marks
 from bbp.explorer.files import Held
-from bbp.explorer.samples import Sample
 from bbp.explorer.state import State
 from bbp.explorer.work import Work
 from theory.answers import Prediction
@@ -68,8 +68,8 @@ class Session:
         found |= self._lay_over()
         self._sent = Answer()
         self._board.show(found.unlike(self._sent))
-        for name in figures.COLUMNS:
-            self._sent.sources.setdefault(name, figures.empty(name))
+        for name in COLUMNS:
+            self._sent.sources.setdefault(name, empty(name))
         self._tell_of_file()
         self._ask.on_change("data", lambda attr, old, new: self._heard(new))
         page.fill(doc, state, found.words, notice)
@@ -123,11 +123,11 @@ class Session:
         if state != before:
             if self._stop("sample"):
                 self._fail("sample-words", "the sample was cancelled")
-            found.sources |= {name: figures.empty(name) for name in OF_SAMPLES}
+            found.sources |= {name: empty(name) for name in OF_SAMPLES}
             found.lines["quenched_edge"] = None
         if state.model != before.model or state.n != before.n:
             self._drawn = []
-            found.sources |= {name: figures.empty(name) for name in ("drawn", "finite")}
+            found.sources |= {name: empty(name) for name in ("drawn", "finite")}
         if self._curves_wanted(state) != self._curves_of:
             self._stop("curves")
             self._curves_of = None
@@ -222,17 +222,17 @@ class Session:
         what = "diagonalising" if samples.sampling_of(state)[1] == "dense" else "lowest eigenvalues of"
         words = f"{what} a matrix of order {int(state.p) * state.n}"
         self._then(self._tell, {"sample-words": words, "progress": 0.4})
-        found = await self._work.samples.do(samples.drawn, state, sample)
-        self._then(self._show_sample, found, labels, time.monotonic() - began)
+        found, overlap = await self._work.samples.do(samples.drawn, state, sample)
+        self._then(self._show_sample, found, overlap, labels, time.monotonic() - began)
 
-    def _show_sample(self, drawn: Sample, labels: Prediction | None, seconds: float) -> None:
-        values, state = drawn.values, self._state
+    def _show_sample(self, drawn: Pool, overlap: float, labels: Prediction | None, seconds: float) -> None:
+        (values,), state = drawn.eigenvalues, self._state
         pulled = np.empty(0) if labels is None else samples.outliers_of(labels)
         left, right, low, zoom_top = self._sent.axes["zoom"]
         lowest = min([values[0], *pulled, *([] if labels is None else [labels.edge])])
         left = min(left, float(lowest - 0.08 * (right - lowest)))
         start, end, _, top = self._sent.axes["spectrum"]
-        self._drawn = [*self._drawn, (state.alpha, float(values[0]), drawn.overlap)][-SAMPLES_KEPT:]
+        self._drawn = [*self._drawn, (state.alpha, float(values[0]), overlap)][-SAMPLES_KEPT:]
         found = Answer(
             sources={
                 "eigenvalues": {"lam": values},
@@ -246,7 +246,7 @@ class Session:
             axes={"zoom": (left, right, low, zoom_top)},
         )
         self._show(found)
-        words = samples.described(drawn, labels, seconds)
+        words = samples.described(drawn, overlap, labels, seconds)
         self._tell({"sample-words": words, "busy": False, "progress": 1})
 
     # ---- curves that take long ----
@@ -286,7 +286,7 @@ class Session:
             words = f"finite-N curve, {draws} draws{said}: {(index + 1) / count:.0%}"
             self._then(self._tell, {"finite-words": words})
         known = [row for row in rows if row is not None]
-        columns = {name: [row[name] for row in known] for name in figures.COLUMNS["finite"]}
+        columns = {name: [row[name] for row in known] for name in COLUMNS["finite"]}
         self._then(self._show, Answer(sources={"finite": columns}))
         words = f"Green: what one sample shows at N = {state.n}, mean ± one standard deviation over {draws} draws{said}."
         self._then(self._tell, {"finite-words": words})

@@ -203,13 +203,13 @@ def legends_again(figure: Figure, axes: Sequence[Axes], look: style.Look) -> Non
 
 def _upon(ax: Axes, entries: Mapping[str, Any], place: str) -> None:
     """A legend of one panel: "inside" it, to the "right", or above it where it is "on"."""
-    where: dict[str, Any] = {
+    places: dict[str, dict[str, Any]] = {
         "inside": {"loc": "best", "frameon": True, "framealpha": 0.5, "edgecolor": "none"},
         "right": {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0)},
         "on": {"loc": "lower center", "bbox_to_anchor": (0.5, 1.06)},
-    }[place]
+    }
     columns = fitting_columns(list(entries), MOST_COLUMNS, breadth(ax)) if place == "on" else 1
-    ax.legend(list(entries.values()), list(entries), ncols=columns, **where)
+    ax.legend(list(entries.values()), list(entries), ncols=columns, **places[place])
 
 
 def _entries(axes: Sequence[Axes], talk: bool) -> dict[str, Any]:

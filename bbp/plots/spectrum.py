@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from bbp.analysis.spectrum import Pool, Spectrum
+from bbp.analysis.spectrum import Spectrum
 from bbp.plots import layout, style
 
 SLIVER = 0.25  # of a panel: what the samples' eigenvalues must cover of it to be drawn as a histogram
@@ -37,21 +37,17 @@ def spectrum_panel(ax: Axes, spectrum: Spectrum, left: float, right: float) -> N
     """The spectrum between two eigenvalues."""
     pool = spectrum.pool
     if pool is not None:
-        known = min(right, pool.complete_below)
-        bins = np.linspace(left, right, bin_count(pool, left, right) + 1)
-        bins = bins[bins <= known]
-        values = pool.eigenvalues[~pool.null]
+        # the left part of the histogram of all, where the lowest alone are known
+        ends, heights = pool.histogram(left, right, per_bin=PER_BIN, fewest=FEWEST_BINS, most=MOST_BINS)
         label = f"{len(pool.eigenvalues)} samples, $N = {pool.n}$"
         pairs = pool.eigenvalues.shape[1]
         if pairs < pool.size:
             label += (
                 rf", {pairs} lowest of {pool.size} eigenvalues (cut at $\lambda = {pool.complete_below:.3g}$)"
             )
-        if bins.size > 1 and known - left > SLIVER * (right - left):
-            # the left part of the histogram of all, where the lowest alone are known
-            heights = np.histogram(values, bins)[0] / (pool.total * np.diff(bins))
+        if heights.size and min(right, pool.complete_below) - left > SLIVER * (right - left):
             look: dict[str, Any] = {"color": style.SKY, "alpha": 0.65, "linewidth": 0.0, "zorder": 1}
-            ax.stairs(heights, bins, fill=True, label=label, **look)
+            ax.stairs(heights, ends, fill=True, label=label, **look)
     shown = (spectrum.lam >= left) & (spectrum.lam <= right)
     if np.isfinite(spectrum.rho).any():
         ax.plot(spectrum.lam[shown], spectrum.rho[shown], color=style.BLACK, label="theory", zorder=3)
@@ -71,12 +67,6 @@ def spectrum_panel(ax: Axes, spectrum: Spectrum, left: float, right: float) -> N
     ax.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
     ax.set_xlabel(r"eigenvalue $\lambda$")
     ax.set_ylabel(r"density of states $\rho(\lambda)$")
-
-
-def bin_count(pool: Pool, left: float, right: float) -> int:
-    """Bins of a histogram between left and right: `PER_BIN` eigenvalues each on average, within limits."""
-    inside = np.count_nonzero((pool.eigenvalues >= left) & (pool.eigenvalues <= right))
-    return int(np.clip(inside / PER_BIN, FEWEST_BINS, MOST_BINS))
 
 
 def lowest(spectrum: Spectrum) -> float:

@@ -370,10 +370,17 @@ def test_zero_modes_are_told_in_every_precision(dtype):
 
 
 def test_bins_of_a_histogram_are_as_fine_as_the_sample_allows():
-    """12 eigenvalues a bin on average, between 12 and 48 bins; those outside the window do not count."""
+    """12 eigenvalues a bin on average, between 12 and 48 bins; those outside the window and of the atom do not count; no bin
+    beyond what is known of every sample."""
     for inside, bins in ((10, 12), (12 * 20, 20), (10_000, 48)):
-        values = np.concatenate([np.linspace(0, 1, inside), np.full(500, 7.0)])[None, :]
-        assert spectrum_plots.bin_count(spectrum.Pool(values, 10, values.size), 0, 1) == bins
+        values = np.concatenate([np.linspace(0.1, 1, inside), np.zeros(300), np.full(500, 7.0)])[None, :]
+        pool = spectrum.Pool(values, 10, values.size)
+        ends, heights = pool.histogram(0, 1, per_bin=12, fewest=12, most=48)
+        assert len(heights) == bins == len(ends) - 1
+        assert heights @ np.diff(ends) == pytest.approx(inside / values.size)
+    lowest = spectrum.Pool(np.linspace(0.01, 0.5, 50)[None, :], 10, 100)
+    ends, heights = lowest.histogram(0, 1, per_bin=5, fewest=10, most=10)
+    assert ends.tolist() == pytest.approx(np.linspace(0, 0.5, 6).tolist()) and len(heights) == 5
 
 
 def test_an_alpha_without_samples_has_no_spectrum(made_up):

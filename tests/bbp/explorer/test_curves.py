@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import theory
-from bbp.explorer import curves, figures
+from bbp.explorer import curves
+from bbp.explorer.answer import COLUMNS as SOURCES
 from bbp.explorer.answer import Answer, all_but_diagram, answer, diagram, phase_here
 from bbp.explorer.curves import COLUMNS, nearest_row, phase_map, phases, threshold_of
 from bbp.explorer.state import WIDTHS, State
@@ -23,7 +24,7 @@ def test_every_corner_answers_with_finite_axes_and_equal_columns(p, p_star, a, a
         warnings.simplefilter("error")
         found = answer(State(p, p_star, a, alpha))
     for name, columns in found.sources.items():
-        assert set(columns) == set(figures.COLUMNS[name])
+        assert set(columns) == set(SOURCES[name])
         assert len({len(values) for values in columns.values()}) == 1
     for left, right, low, high in found.axes.values():
         assert left < right
