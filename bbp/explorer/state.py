@@ -1,6 +1,6 @@
 """What a page shows: a value for each of its controls, checked, and its words (link, command, Python lines).
 
-A control is a field of `State`, and a row of CONTROLS: the page makes its widgets of that table, a link its query.
+A control is a field of `State` and a row of CONTROLS: the page makes its widgets of that table, a link its query.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 from urllib.parse import urlencode
 
@@ -30,7 +30,7 @@ LONGEST = 80  # characters of a value: longer ones are refused before they are r
 class Control:
     """One control of the page.
 
-    name, default        the field of State, and the value of a fresh page
+    name                 of the field of State, which has the value of a fresh page
     label, about         what the page calls it, one sentence
     scale                "log", "linear", "stops" (the slider steps through `stops`; other values may be typed), "choice", or
                          "numbers" (text of a number for each student, empty for none)
@@ -42,7 +42,6 @@ class Control:
     """
 
     name: str
-    default: Any
     label: str
     about: str
     scale: str = "choice"
@@ -53,6 +52,11 @@ class Control:
     stops: tuple[float, ...] = ()
     slider: tuple[float, float] | None = None
     options: tuple[str, ...] = ()
+
+    @property
+    def default(self) -> Any:
+        """The value of a fresh page."""
+        return getattr(State(), self.name)
 
     def checked(self, value: Any) -> int | float | str:
         """`value` (a number or text of one, or an option) within the bounds; ParameterError, one line, otherwise."""
@@ -114,60 +118,22 @@ class Control:
         return row
 
 
-def control(default: Any, label: str, about: str, *scale: Any, **more: Any) -> Any:
-    """A field of State with the rest of its `Control`, in the order and by the names of its fields."""
-    return field(default=default, metadata={"rest": (label, about, *scale), "more": more})
-
-
 @dataclass(frozen=True)
 class State:
     """A value for every control; hashable. `State.of` checks, the constructor does not."""
 
-    p: int | float = control(
-        2,
-        "p",
-        "width of the student, a whole number or inf",
-        "stops",
-        1,
-        512,
-        whole=True,
-        infinite=True,
-        stops=WIDTHS,
-    )
-    p_star: int = control(
-        1, "p*", "width of the teacher, a whole number", "stops", 1, 64, whole=True, stops=tuple(range(1, 9))
-    )
-    a: float = control(
-        0.3, "a", "normalisation of the loss, (y − ŷ)² / 2(a + y)", "log", 0.01, 100, slider=(0.01, 30)
-    )
-    alpha: float = control(
-        2.0, "α", "samples for each input dimension, M/N", "log", 0.1, 200, slider=(0.1, 50)
-    )
-    n: int = control(
-        400,
-        "N",
-        "input dimension of finite-N curves and samples",
-        "log",
-        20,
-        1_000_000,
-        whole=True,
-        slider=(50, 20_000),
-    )
-    activation: str = control("quadratic", "activation", "of student and teacher", options=tuple(ACTIVATIONS))
-    loss: str = control("normalised", "loss", "normalised is (y − ŷ)² / 2(a + y)", options=tuple(LOSSES))
-    covariance: str = control(
-        "identity", "covariance", "eigenvalues of the inputs' covariance", options=COVARIANCES
-    )
-    noise: float = control(
-        0.0, "Δ", "variance of noise on every preactivation of the teacher", "linear", 0, 10, slider=(0, 2)
-    )
-    overlap: float = control(0.0, "m", "overlap that the students have with the teacher", "linear", -1, 1)
-    readout: str = control(
-        "", "c", "weights of the students' outputs, such as 1,-0.5; empty: their mean", "numbers", -100, 100
-    )
-    bias: str = control(
-        "", "b", "added to the students' preactivations, such as 0.5,0; empty: 0", "numbers", -100, 100
-    )
+    p: int | float = 2
+    p_star: int = 1
+    a: float = 0.3
+    alpha: float = 2.0
+    n: int = 400
+    activation: str = "quadratic"
+    loss: str = "normalised"
+    covariance: str = "identity"
+    noise: float = 0.0
+    overlap: float = 0.0
+    readout: str = ""
+    bias: str = ""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> State:
@@ -219,10 +185,32 @@ class State:
         return urlencode({name: plain(self.values()[name]) for name in names})
 
 
-CONTROLS = tuple(
-    Control(each.name, each.default, *each.metadata["rest"], **each.metadata["more"])
-    for each in fields(State)
-)
+CONTROLS = (
+    Control(
+        "p", "p", "width of the student, a whole number or inf", "stops", 1, 512, whole=True, infinite=True,
+        stops=WIDTHS,
+    ),
+    Control(
+        "p_star", "p*", "width of the teacher, a whole number", "stops", 1, 64, whole=True, stops=tuple(range(1, 9))
+    ),
+    Control("a", "a", "normalisation of the loss, (y − ŷ)² / 2(a + y)", "log", 0.01, 100, slider=(0.01, 30)),
+    Control("alpha", "α", "samples for each input dimension, M/N", "log", 0.1, 200, slider=(0.1, 50)),
+    Control(
+        "n", "N", "input dimension of finite-N curves and samples", "log", 20, 1_000_000, whole=True,
+        slider=(50, 20_000),
+    ),
+    Control("activation", "activation", "of student and teacher", options=tuple(ACTIVATIONS)),
+    Control("loss", "loss", "normalised is (y − ŷ)² / 2(a + y)", options=tuple(LOSSES)),
+    Control("covariance", "covariance", "eigenvalues of the inputs' covariance", options=COVARIANCES),
+    Control("noise", "Δ", "variance of noise on every preactivation of the teacher", "linear", 0, 10, slider=(0, 2)),
+    Control("overlap", "m", "overlap that the students have with the teacher", "linear", -1, 1),
+    Control(
+        "readout", "c", "weights of the students' outputs, such as 1,-0.5; empty: their mean", "numbers", -100, 100
+    ),
+    Control(
+        "bias", "b", "added to the students' preactivations, such as 0.5,0; empty: 0", "numbers", -100, 100
+    ),
+)  # fmt: skip
 BY_NAME: Mapping[str, Control] = {control.name: control for control in CONTROLS}
 OPTIONS = CONTROLS[list(BY_NAME).index("activation") :]
 

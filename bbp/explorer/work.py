@@ -17,7 +17,7 @@ TEACHERS = range(1, 65)  # whose diagrams are prepared
 KEPT = 160  # diagrams
 
 
-class Lane:
+class Helper:
     """A process that starts with the first call, and does the calls of all pages in their order.
 
     patience   seconds that a call may go on when nobody waits for it any more: then the process is killed (it may be inside
@@ -61,11 +61,11 @@ def _nicely(nice: int, function: Callable[..., T], arguments: tuple[object, ...]
 
 
 class Work:
-    """The lanes of all pages of a server, and the diagrams of phases that they have had computed, by p* and noise."""
+    """The helpers of all pages of a server, and the diagrams of phases that they have had computed, by p* and noise."""
 
     def __init__(self) -> None:
-        self.samples, self.curves, self.files = map(Lane, (0.3, 3.0, 5.0))
-        self.diagrams = Lane(5.0, nice=10)
+        self.samples, self.curves, self.files = map(Helper, (0.3, 3.0, 5.0))
+        self.diagrams = Helper(5.0, nice=10)
         self.seen: dict[tuple[int, float], PhaseMap] = {}
 
     async def diagram(self, p_star: int, noise: float) -> PhaseMap:
@@ -84,5 +84,5 @@ class Work:
 
     def close(self) -> None:
         """End all processes."""
-        for lane in (self.samples, self.curves, self.files, self.diagrams):
-            lane.close()
+        for helper in (self.samples, self.curves, self.files, self.diagrams):
+            helper.close()

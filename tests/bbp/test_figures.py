@@ -21,7 +21,43 @@ SMALL = ["--n", "16,24", "--samples", "2"]
 PNG = b"\x89PNG"
 
 
-# What `coarse` leaves out that is of another kind than what it keeps.
+def few_draws(model, n, draws, seed, real=theory.finite.threshold):
+    return real(model, n, draws=4, seed=seed)
+
+
+# Grids and draws of a few points in place of the figures' own, and stand-ins for what takes seconds.
+COARSE = {
+    overlaps: {
+        "CURVE_POINTS": 4, "ACTIVATED_ALPHA": np.array([1.0, 10.0]), "DRAWS": 4, "LAW_POINTS": 3,
+        "SPECTRAL_ALPHA": np.linspace(0.3, 4, 9),
+    },
+    inputs: {
+        "SETS": {"normal": lambda: np.random.default_rng(0).standard_normal((60, 16))}, "ALPHA": (1.0, 2.0)
+    },
+    descent: {
+        "DESCENT_ALPHA": np.array([0.75, 6.0]), "WIDTHS": (2,), "STEPS": 60, "RECORDS": 2,
+        "CASES": ((1, 2.0), (1, 1.4)), "TIMES": (0.0, 0.02), "METHODS": dict(list(descent.METHODS.items())[:2]),
+        "bbp_time": lambda model, alpha, samples, scramblings: TransitionTime(0.5, "lost", 0.1, 3.0, 1.0),
+    },
+    finite_size: {"SIZES": np.array([100, 300]), "DRAWS": 4},
+    theory.finite: {"threshold": few_draws},
+    recovery: {
+        "QUICK": (recovery.Case(1, 2.0, 24, 0.2, 0.1, 2), recovery.Case(2, 2.0, 24, 0.2, 0.1, 2)),
+        "ALPHA": {2: (1.2, 2.2)},
+        "bbp_time": lambda model, alpha, **options: SimpleNamespace(time=0.1 * alpha),
+    },
+    minima: {
+        "ALPHA": (2.5, 4.0), "ENDS": (4.0,), "FLOW_A": (0.5,), "HALF_ALPHA": (1.5, 3.0), "STEPS": 40,
+        "OVERLAP": np.array([0.0, 0.3]), "SHARE": np.array([0.9, 1.0, 1.1]), "NORMALISATIONS": np.array([0.5, 2.0]),
+        "threshold": lambda model: SimpleNamespace(alpha=5 + model.a),
+        "bbp_time": lambda model, alpha, **options: SimpleNamespace(kind="lost" if alpha < 5 else "none"),
+    },
+    diagrams: {
+        "STUDENTS": (1, np.inf), "ACTIVATIONS": ("tanh", "softplus"), "QUADRATIC_WIDTHS": (1, np.inf),
+        "NORMALISATIONS": np.geomspace(0.02, 3, 20), **dict.fromkeys(("NOISE", "EXPONENT", "OVERLAP"), np.array([0.0, 0.5])),
+    },
+}  # fmt: skip
+# What they leave out that is of another kind than what they keep.
 WHOLE = [
     (module, name, getattr(module, name))
     for module, names in (
@@ -35,60 +71,10 @@ WHOLE = [
 
 @pytest.fixture
 def coarse(monkeypatch):
-    """Grids and draws of a few points in place of the figures' own: the same is computed and drawn, at a tenth of it."""
-    monkeypatch.setattr(overlaps, "CURVE_POINTS", 4)
-    monkeypatch.setattr(overlaps, "ACTIVATED_ALPHA", np.array([1.0, 10.0]))
-    rows = np.random.default_rng(0).standard_normal((60, 16))
-    monkeypatch.setattr(inputs, "SETS", {"normal": lambda: rows})
-    monkeypatch.setattr(inputs, "ALPHA", (1.0, 2.0))
-    monkeypatch.setattr(descent, "DESCENT_ALPHA", np.array([0.75, 6.0]))
-    monkeypatch.setattr(descent, "WIDTHS", (2,))
-    monkeypatch.setattr(descent, "STEPS", 60)
-    monkeypatch.setattr(descent, "RECORDS", 2)
-    monkeypatch.setattr(descent, "CASES", ((1, 2.0), (1, 1.4)))
-    lost = TransitionTime(0.5, "lost", 0.1, 3.0, 1.0)
-    monkeypatch.setattr(descent, "bbp_time", lambda model, alpha, samples, scramblings: lost)
-    monkeypatch.setattr(finite_size, "SIZES", np.array([100, 300]))
-    real = theory.finite.threshold
-    monkeypatch.setattr(
-        theory.finite, "threshold", lambda model, n, draws, seed: real(model, n, draws=4, seed=seed)
-    )
-    monkeypatch.setattr(
-        recovery, "QUICK", (recovery.Case(1, 2.0, 24, 0.2, 0.1, 2), recovery.Case(2, 2.0, 24, 0.2, 0.1, 2))
-    )
-    monkeypatch.setattr(
-        recovery, "bbp_time", lambda model, alpha, **options: SimpleNamespace(time=0.1 * alpha)
-    )
-    monkeypatch.setattr(descent, "TIMES", (0.0, 0.02))
-    monkeypatch.setattr(descent, "METHODS", dict(list(descent.METHODS.items())[:2]))
-    for name, few in {
-        "ALPHA": (2.5, 4.0),
-        "ENDS": (4.0,),
-        "FLOW_A": (0.5,),
-        "HALF_ALPHA": (1.5, 3.0),
-        "STEPS": 40,
-    }.items():
-        monkeypatch.setattr(minima, name, few)
-    monkeypatch.setattr(minima, "OVERLAP", np.array([0.0, 0.3]))
-    monkeypatch.setattr(minima, "SHARE", np.array([0.9, 1.0, 1.1]))
-    monkeypatch.setattr(minima, "NORMALISATIONS", np.array([0.5, 2.0]))
-    monkeypatch.setattr(minima, "threshold", lambda model: SimpleNamespace(alpha=5 + model.a))
-    monkeypatch.setattr(
-        minima,
-        "bbp_time",
-        lambda model, alpha, **options: SimpleNamespace(kind="lost" if alpha < 5 else "none"),
-    )
-    monkeypatch.setattr(overlaps, "DRAWS", 4)
-    monkeypatch.setattr(overlaps, "LAW_POINTS", 3)
-    monkeypatch.setattr(finite_size, "DRAWS", 4)
-    monkeypatch.setattr(recovery, "ALPHA", {2: (1.2, 2.2)})
-    monkeypatch.setattr(overlaps, "SPECTRAL_ALPHA", np.linspace(0.3, 4, 9))
-    monkeypatch.setattr(diagrams, "STUDENTS", (1, np.inf))
-    monkeypatch.setattr(diagrams, "ACTIVATIONS", ("tanh", "softplus"))
-    monkeypatch.setattr(diagrams, "QUADRATIC_WIDTHS", (1, np.inf))
-    for name in ("NOISE", "EXPONENT", "OVERLAP"):
-        monkeypatch.setattr(diagrams, name, np.array([0.0, 0.5]))
-    monkeypatch.setattr(diagrams, "NORMALISATIONS", np.geomspace(0.02, 3, 20))
+    """The same is computed and drawn, at a tenth of it."""
+    for module, values in COARSE.items():
+        for name, value in values.items():
+            monkeypatch.setattr(module, name, value)
 
 
 @pytest.mark.slow

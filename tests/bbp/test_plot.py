@@ -162,12 +162,6 @@ def test_a_phase_diagram_tells_kinds_apart(phase_h5):
     assert np.isnan(zero[0].get_ydata()[0]) and zero[0].get_ydata()[1] == pytest.approx(0.902, abs=1e-3)
 
 
-@pytest.mark.parametrize("width", style.WIDTHS)
-def test_print_widths(sweep_file, phase_h5, width):
-    for path in (sweep_file, phase_h5):
-        assert plot.draw(path, width=width).get_figwidth() == style.WIDTHS[width]
-
-
 def test_no_text_overlaps_and_legends_stay_off_the_data(sweep_file, phase_h5, arranged):
     """Axis labels, titles and legends of each figure at both widths: their boxes do not meet, nor lie on a panel."""
     for path in (sweep_file, phase_h5):

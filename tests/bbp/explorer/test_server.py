@@ -24,16 +24,14 @@ from bbp.explorer.curves import phase_map, phases
 from bbp.explorer.files import read_upload
 from bbp.explorer.samples import DENSE_ORDER, KRYLOV_DATA, sampling_of
 from bbp.explorer.state import State
-from bbp.explorer.work import Lane
-from tests.bbp.explorer.conftest import explorer
+from bbp.explorer.work import Helper
 from theory import ParameterError, bbp_threshold
 from theory.general.spectrum import solve
 
 
-@pytest.fixture(scope="module")
-def port():
-    with explorer() as (url, _):
-        yield urlsplit(url).port
+@pytest.fixture
+def port(address):
+    return urlsplit(address).port
 
 
 def get(port, path="/", **headers):
@@ -289,7 +287,7 @@ def test_curves_of_a_model_with_options_arrive_those_of_a_slow_one_point_by_poin
 
 
 def count(to, pause=0.0):
-    """Work for a lane: counts, fails, sleeps, dies."""
+    """Work for a helper: counts, fails, sleeps, dies."""
     if to < 0:
         raise ParameterError(f"to must be positive, got {to}")
     if to == 0:
@@ -298,39 +296,28 @@ def count(to, pause=0.0):
     return to
 
 
-def test_a_lane_does_one_call_at_a_time_and_is_left_when_nobody_waits():
-    async def used(lane):
-        assert await lane.do(count, 3) == 3
+def test_a_helper_does_one_call_at_a_time_is_left_when_nobody_waits_and_replaced_where_it_dies():
+    async def used(helper):
+        assert await helper.do(count, 3) == 3
         with pytest.raises(ParameterError, match="to must be positive, got -1"):
-            await lane.do(count, -1)
-        first, waiting, last = (asyncio.create_task(lane.do(count, to, 0.1)) for to in (1, 2, 3))
+            await helper.do(count, -1)
+        first, waiting, last = (asyncio.create_task(helper.do(count, to, 0.1)) for to in (1, 2, 3))
         await asyncio.sleep(0.05)
         waiting.cancel()
         assert [await first, await last] == [1, 3] and waiting.cancelled()
-
-    run(used)
-
-
-def test_a_process_that_does_not_answer_or_dies_is_replaced():
-    async def used(lane):
-        assert await lane.do(count, 1) == 1
-        stuck = asyncio.create_task(lane.do(count, 1, 600))
+        stuck = asyncio.create_task(helper.do(count, 1, 600))
         await asyncio.sleep(0.3)
         began = time.monotonic()
         stuck.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await stuck
-        assert time.monotonic() - began < 60 and await lane.do(count, 2) == 2
+        assert time.monotonic() - began < 60 and await helper.do(count, 2) == 2
         with pytest.raises(RunError, match="has ended"):
-            await lane.do(count, 0)
-        assert await lane.do(count, 3) == 3
+            await helper.do(count, 0)
+        assert await helper.do(count, 3) == 3
 
-    run(used)
-
-
-def run(used):
-    lane = Lane(patience=0.2)
+    helper = Helper(patience=0.2)
     try:
-        asyncio.run(used(lane))
+        asyncio.run(used(helper))
     finally:
-        lane.close()
+        helper.close()

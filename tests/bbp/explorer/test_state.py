@@ -5,6 +5,7 @@ import io
 import math
 import shlex
 from dataclasses import replace
+from pathlib import Path
 from urllib.parse import parse_qs
 
 import numpy as np
@@ -14,12 +15,16 @@ import theory
 from bbp import phase, sweep
 from bbp.explorer.answer import answer, number, with_branch, with_density, with_numbers, without_density
 from bbp.explorer.curves import BRANCH, at, axis_end, general_branch, general_density
-from bbp.explorer.files import Held, options_of
+from bbp.explorer.figures import SHAPES
+from bbp.explorer.files import SIGNS, Held, options_of, read
 from bbp.explorer.state import CONTROLS, State, command, python_lines, text_of
+from bbp.files import dataset
+from bbp.plots.descent import mean_in_time
 from theory import Network, ParameterError, bbp_threshold, bulk_edge, outliers
 from theory.answers import Edge, Found, Outlier
 from theory.general import density, lowest_branch, spectrum, threshold
 
+DESCENTS = Path(__file__).parents[3] / "data" / "descent" / "descent_p1_a0.5_n100_path.h5"
 STATES = [
     State(),
     State(p=1, a=2.0, alpha=0.9),
@@ -240,3 +245,31 @@ def test_a_density_that_is_not_known_is_explained():
     found = without_density(state, at(state.model, state.alpha), "there are no nodes")
     assert found.words["spectrum-words"].endswith("No density: there are no nodes.")
     assert not found.sources
+
+
+def test_sizes_have_a_shape_each(made_up, tmp_path):
+    """Fourteen: twelve shapes in the order of N, the last for all beyond; the words say which is which."""
+    sizes = tuple(range(10, 24))
+    dataset.write(tmp_path / "many.h5", made_up(n=sizes, alphas=(1.0, 2.0)))
+    (held,) = read(tmp_path / "many.h5")
+    assert held.columns["shape"].tolist() == np.repeat([*range(12), 11, 11], 2).tolist()
+    assert held.about.startswith("□ N = 10, ○ N = 11") and held.about.count("⬢") == 3
+    assert len(SIGNS) == 2 * len(SHAPES)
+
+
+def test_descents_are_means_over_samples_in_time():
+    """As the figure of the file has them, from the first time after 0 on."""
+    (held,) = read(DESCENTS)
+    found, shown = dataset.open(DESCENTS).sel(n=100, start="random"), held.paths["path"]
+    moments = np.searchsorted(found.step.values, found.hessian_step.values)
+    for alpha in (1.0, 4.0):
+        rows, here = shown["alpha"] == alpha, found.sel(alpha=alpha)
+        time = here.time.values[:, moments]
+        for name, values in (
+            ("lowest", here.eigenvalues.sel(frame="plain").values[..., 0]),
+            ("overlap", here.overlaps.sel(frame="plain").values.max(axis=-1)),
+            ("m2", here.m2.values[:, moments]),
+        ):
+            at, mean = mean_in_time(time, values)
+            np.testing.assert_allclose(shown["time"][rows], at[1:], rtol=1e-9)
+            np.testing.assert_allclose(shown[name][rows], mean[1:], rtol=1e-9)
