@@ -202,13 +202,17 @@ def legends_again(figure: Figure, axes: Sequence[Axes], look: style.Look) -> Non
 
 
 def _upon(ax: Axes, entries: Mapping[str, Any], place: str) -> None:
-    """A legend of one panel: "inside" it, to the "right", or above it where it is "on"."""
+    """A legend of one panel: "inside" it, to the "right", or, where it is "on", above its middle and within the figure."""
     places: dict[str, dict[str, Any]] = {
         "inside": {"loc": "best", "frameon": True, "framealpha": 0.5, "edgecolor": "none"},
         "right": {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0)},
         "on": {"loc": "lower center", "bbox_to_anchor": (0.5, 1.06)},
     }
-    columns = fitting_columns(list(entries), MOST_COLUMNS, breadth(ax)) if place == "on" else 1
+    figure: Any = ax.get_figure(root=True)
+    box = ax.get_position()
+    middle = box.x0 + box.width / 2
+    room = 2 * min(middle, 1 - middle) * float(figure.get_figwidth())
+    columns = fitting_columns(list(entries), MOST_COLUMNS, room) if place == "on" else 1
     ax.legend(list(entries.values()), list(entries), ncols=columns, **places[place])
 
 
