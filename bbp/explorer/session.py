@@ -59,7 +59,6 @@ class Session:
         self._timer: Any = None
         self._curves_of: object = None  # what the curves belong to that take long
         self._branch_of: object = None  # what the curves over alpha of a model with options belong to
-        self._closed = False
         found, key = answers.all_but_diagram(state), diagram_of(state)
         if key not in work.seen:
             work.seen[key] = curves.phase_map(*key)
@@ -74,11 +73,6 @@ class Session:
         self._ask.on_change("data", lambda attr, old, new: self._heard(new))
         page.fill(doc, state, found.words, notice)
         self._connect()
-
-    def close(self) -> None:
-        """The page has gone: cancel what it waits for."""
-        self._closed = True
-        self._rest()
 
     def _rest(self) -> None:
         """Nobody looks at the page: stop its long work now. A page that is back asks anew."""
@@ -96,7 +90,7 @@ class Session:
         doc.js_on_event(ClientReconnected, CustomJS(code="bbp.back()"))
         doc.on_event(DocumentReady, lambda event: self._later_curves())
         doc.on_event(ConnectionLost, lambda event: self._rest())
-        doc.on_session_destroyed(lambda context: self.close())
+        doc.on_session_destroyed(lambda context: self._rest())
 
     # ---- what the page asks ----
 

@@ -189,12 +189,13 @@ def _finite(
     ax: Axes, found: xr.Dataset, name: str, row: int, label: str | None, look: dict[str, Any]
 ) -> None:
     """Finite-N theory of one observable of one size; of a share (phi) with its own error and no scatter."""
-    parts = [f"theory_n_{name}{part}" for part in ("", "_std", "_error")]
+    share = name == "phi_group"
+    parts = [f"theory_n_{name}{part}" for part in (("",) if share else ("", "_std", "_error"))]
     if not has_theory_n(found) or parts[0] not in found or not np.isfinite(found[parts[0]].values[row]).any():
         return
     # older files lack the error
     rows, draws = [found[part].values[row] for part in parts if part in found], draws_of(found)[row]
-    if name == "phi_group":
+    if share:
         # older files do not say how many draws: a line without its error
         rows += [np.zeros_like(rows[0]), np.sqrt(rows[0] * (1 - rows[0]) / (draws or np.inf))]
     low = -np.inf if name == "lowest" else 0.0

@@ -143,6 +143,8 @@ def test_the_style_is_left_at_the_door():
     before = dict(mpl.rcParams)
     with style.figure_style():
         assert mpl.rcParams["text.usetex"] is False
+    with mpl.style.context(["bbp.plots.paper", "bbp.plots.talk"]):
+        assert mpl.rcParams["axes.labelsize"] == 18 and mpl.rcParams["xtick.direction"] == "in"
     assert dict(mpl.rcParams) == before
 
 
