@@ -119,7 +119,7 @@ def test_a_spectrum_is_a_density_of_all_eigenvalues_with_its_marks(ax):
     pool = Pool(np.array([[-1.0, -0.9, -0.8, 3.0], [-0.9, -0.7, 0.2, 5.0]]), 4, 4)
     found = Spectrum(
         Committee(1, 1, 0.5), 2.0, np.array([0.0, 1.0]), np.array([0.2, 0.3]), 0.25,
-        Edge(-0.5, "sharp"), Outlier(-1.2, 0.25), pool,
+        Edge(-0.5, "sharp"), (Outlier(-1.2, 0.25),), pool,
     )  # fmt: skip
     spectrum_plots.spectrum_panel(ax, found, -1.05, 1.35)
     heights, edges, _ = next(patch for patch in ax.patches if isinstance(patch, StepPatch)).get_data()
