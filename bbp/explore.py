@@ -8,9 +8,9 @@ and no network.
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.util
 import sys
-from collections.abc import Sequence
 
 from bbp.console import program
 from bbp.console.messages import RunError
@@ -111,9 +111,9 @@ def _exclude(args: argparse.Namespace) -> None:
         raise ParameterError(f"--export writes a file of theory: it takes no {given[0]}")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command `bbp explore`."""
-    return program.program("explore", add_arguments, run, argv, summary=__doc__ or "", example=EXAMPLE)
+main = functools.partial(
+    program.program, "explore", add_arguments, run, summary=__doc__ or "", example=EXAMPLE
+)
 
 
 if __name__ == "__main__":

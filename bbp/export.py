@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -115,9 +116,9 @@ def _columns(name: str, held: list[str], asked: str) -> list[str]:
     return names
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The program `bbp export`."""
-    return program.program("export", add_arguments, run, argv, summary=__doc__ or "", example=EXAMPLE)
+main = functools.partial(
+    program.program, "export", add_arguments, run, summary=__doc__ or "", example=EXAMPLE
+)
 
 
 if __name__ == "__main__":

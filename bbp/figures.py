@@ -7,9 +7,9 @@ whatever were its own. One that fails is reported and the others go on.
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from bbp.console import messages, options, program
@@ -125,9 +125,9 @@ def _entry(name: str) -> Entry:
     return ENTRIES[name]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command `bbp figures`."""
-    return program.program("figures", add_arguments, run, argv, summary=__doc__ or "", example=EXAMPLE)
+main = functools.partial(
+    program.program, "figures", add_arguments, run, summary=__doc__ or "", example=EXAMPLE
+)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ chi-square. A law is named only where every other is rejected, at four sizes or 
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -121,9 +122,7 @@ def _fits(sources: Sequence[Any], model: int | None, given: dict[str, Any]) -> l
     return [scaling.fit(part, **given) for part in parts]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The program `bbp fit`."""
-    return program.program("fit", add_arguments, run, argv, summary=__doc__ or "", example=EXAMPLE)
+main = functools.partial(program.program, "fit", add_arguments, run, summary=__doc__ or "", example=EXAMPLE)
 
 
 def fit(

@@ -7,8 +7,8 @@ With an unfinished run's FILE.h5.parts beside it, tells how far that has come.
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
-from collections.abc import Sequence
 
 from bbp.console import program
 
@@ -35,9 +35,7 @@ def run(args: argparse.Namespace) -> int:
     return info.run(args)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command `bbp info`."""
-    return program.program("info", add_arguments, run, argv, summary=__doc__ or "", example=EXAMPLE)
+main = functools.partial(program.program, "info", add_arguments, run, summary=__doc__ or "", example=EXAMPLE)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@ What would mix silently is refused: other kinds of result, random streams or pre
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +44,7 @@ def run(args: argparse.Namespace) -> int:
     return program.OK
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The program `bbp join`."""
-    return program.program("join", add_arguments, run, argv, summary=__doc__ or "", example=EXAMPLE)
+main = functools.partial(program.program, "join", add_arguments, run, summary=__doc__ or "", example=EXAMPLE)
 
 
 def join(parts: Iterable[Any], *, out: str | Path | None = None) -> Any:

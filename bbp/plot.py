@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,7 @@ from matplotlib.figure import Figure
 from bbp.analysis import comparison, scaling, spectrum
 from bbp.console import program
 from bbp.console.messages import FileError
-from bbp.console.options import integer, nearest, number, widths
+from bbp.console.options import integer, nearest, number, one_width
 from bbp.console.program import callable_as
 from bbp.experiments import models, own
 from bbp.experiments.models import MODEL
@@ -348,11 +349,8 @@ def _draw(args: argparse.Namespace, out: Path) -> None:
         draw_spectrum(sweep, alpha, **look)
         return
     p, p_star, a = ("1" if value is None else value for value in (args.p, args.p_star, args.a))
-    found = widths("p", p)
-    if len(found) != 1:
-        raise ParameterError(f"p must be one width, got {shown(p)}")
     model = models.make(
-        found[0],
+        one_width("p", p),
         integer()("p_star", p_star),
         number("a", a),
         {
@@ -371,9 +369,7 @@ def _provided(name: str, value: str | None) -> bool:
     return own.read(name, value) is not None
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The program `bbp plot`."""
-    return program.program("plot", add_arguments, run, argv, summary=SUMMARY, example=EXAMPLE)
+main = functools.partial(program.program, "plot", add_arguments, run, summary=SUMMARY, example=EXAMPLE)
 
 
 def plot(dataset: xr.Dataset | str | Path, ax: Axes | None = None, *, panel: str = "a") -> list[Artist]:

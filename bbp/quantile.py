@@ -7,9 +7,9 @@ Of --alpha, --n and --share two are given and the third is the answer, from the 
 from __future__ import annotations
 
 import argparse
+import functools
 import math
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from bbp.analysis.estimates import Estimate, fraction
 from bbp.analysis.summary import of_samples
 from bbp.console import program
-from bbp.console.options import integer, number, seed, widths
+from bbp.console.options import integer, number, one_width, seed
 from bbp.experiments.models import MODEL
 from bbp.experiments.options import MOST_DRAWS, MOST_SAMPLES
 from sims.machine import ROOM, available_bytes
@@ -66,10 +66,7 @@ def run(args: argparse.Namespace) -> int:
         raise ParameterError(
             f"give two of --alpha, --n and --share, got {len(given)}: the third is the answer"
         )
-    p = widths("p", args.p)
-    if len(p) != 1:
-        raise ParameterError(f"p must be one width, got {args.p!r}")
-    model = Network(p[0], integer()("p_star", args.p_star), number("a", args.a))
+    model = Network(one_width("p", args.p), integer()("p_star", args.p_star), number("a", args.a))
     options = {
         "q2": number("q2", args.q2),
         "of": args.of,
@@ -132,9 +129,9 @@ def sampled(
     return fraction(np.where(unknown, np.nan, hits))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command `bbp quantile`; returns its exit code."""
-    return program.program("quantile", add_arguments, run, argv, summary=__doc__ or "", example=EXAMPLE)
+main = functools.partial(
+    program.program, "quantile", add_arguments, run, summary=__doc__ or "", example=EXAMPLE
+)
 
 
 if __name__ == "__main__":

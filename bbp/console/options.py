@@ -192,6 +192,14 @@ def widths(name: str, value: Any) -> tuple[int | float, ...]:
     return found
 
 
+def one_width(name: str, value: Any) -> int | float:
+    """One layer width; else ParameterError."""
+    found, *more = widths(name, value)
+    if more:
+        raise ParameterError(f"{name} must be one width, got {shown(value)}")
+    return found
+
+
 def integer(minimum: int = 1, most: int | None = None) -> Read:
     """A reader of one integer between `minimum` and `most`."""
 

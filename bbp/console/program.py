@@ -4,7 +4,7 @@ A command is a module bbp/NAME.py with
 
     add_arguments(parser)   its options, each with help and a default
     run(args) -> int        the work; the result is the exit code (0 well done, 1 something failed)
-    main(argv=None) -> int  `return program.program("NAME", add_arguments, run, argv, summary=..., example=...)`
+    main(argv=None) -> int  `functools.partial(program.program, "NAME", add_arguments, run, summary=..., example=...)`
 
 and, last, `if __name__ == "__main__": sys.exit(main())`. It is reached as `bbp NAME`, `python -m bbp.NAME`.
 Wrong arguments raise `ParameterError`, unusable files `bbp.console.messages.FileError`, failed runs

@@ -83,7 +83,7 @@ def finite_widths(name: str, value: Any) -> list[int]:
     return [int(width) for width in found]
 
 
-def one_width(name: str, value: Any) -> int:
+def finite_width(name: str, value: Any) -> int:
     """One student width that can be sampled."""
     found, *more = finite_widths(name, value)
     if more:
@@ -290,7 +290,7 @@ DESCENT = (
         "alpha_grid", AUTO, alphas, f"alpha = M/N: {GRAMMAR}; auto: 8 points from 0.5 to 4 alpha_BBP",
         metavar="GRID", empty=AUTO,
     ),
-    Option("p", 2, one_width, "student width"),
+    Option("p", 2, finite_width, "student width"),
     Option("p_star", 1, integer(), "teacher width"),
     Option("a", 1.0, number, "normalisation of the loss"),
     *models.MODEL,
