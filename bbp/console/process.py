@@ -47,6 +47,7 @@ class _State:
 
     owned = False
     received = 0
+    leaving = False  # the main thread has heard of the signal, and will say so itself
     name = "bbp"
     farewell = ""
 
@@ -136,6 +137,7 @@ def heeded(name: str) -> Iterator[None]:
 def check() -> None:
     """Raise Interrupted if a signal came since. Call it, in the main thread, where stopping loses nothing."""
     if stopping():
+        _state.leaving = True
         raise stopped()
 
 
@@ -204,7 +206,7 @@ def _watch(pipe: int) -> None:
         number = os.read(pipe, 1)[0]
         if number in SIGNALS:
             _state.received = _state.received or number
-    if _kept and not select.select([pipe], [], [], NOTICE)[0]:
+    if (_kept or _state.leaving) and not select.select([pipe], [], [], NOTICE)[0]:
         word = WORDS[signal.Signals(_state.received)]
         _say(f"{word}: ends in {GRACE:g} s at most, with the piece in hand; again to end at once")
         select.select([pipe], [], [], GRACE - NOTICE)

@@ -123,6 +123,30 @@ def test_what_does_not_stop_is_left_after_a_while_or_at_a_second_signal(
     assert said.splitlines()[-1] == f"bbp x: error: {word}; 3 are kept"
 
 
+# A program that takes its time to say what it has kept.
+SLOW = """
+import os, signal, sys, time
+from bbp.console import process, program
+process.begin()
+def work():
+    try:
+        with process.keeping(lambda: ""):
+            os.kill(os.getpid(), signal.SIGTERM)
+            process.check()
+    except KeyboardInterrupt:
+        time.sleep(0.3)
+        raise process.stopped("3 are kept") from None
+with process.heeded("bbp x"):
+    sys.exit(process.end(program.guarded("bbp x", work)))
+"""
+
+
+def test_a_program_on_its_way_out_says_what_it_keeps(tmp_path):
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", SLOW], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (143, "bbp x: error: terminated; 3 are kept\n")
+
+
 def stop(number=signal.SIGINT):
     os.kill(os.getpid(), number)
 
