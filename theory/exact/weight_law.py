@@ -163,7 +163,9 @@ def excess_density(upper: tuple[Chi, ...], lower: tuple[Chi, ...], a: float, v, 
     with np.errstate(under="ignore", divide="ignore"):
         for first in range(0, v.size, ROWS):
             rows = order[first : first + ROWS]
-            b, measure = _lower_measure(upper, lower, a, np.abs(v[rows[[0, -1]]]), rule)
+            b, measure = _lower_measure(
+                upper, lower, a, np.abs(v[rows[[0, -1]]]), rule, not np.iscomplexobj(v)
+            )
             # A = b + v (a + b)
             at = b + v[rows, None] * (a + b)
             out[rows] = sum(np.exp(law.log_density(at) + measure).sum(axis=1) for law in upper)
@@ -171,9 +173,10 @@ def excess_density(upper: tuple[Chi, ...], lower: tuple[Chi, ...], a: float, v, 
 
 
 def _lower_measure(
-    upper: tuple[Chi, ...], lower: tuple[Chi, ...], a: float, ends: Real, rule: Rule
+    upper: tuple[Chi, ...], lower: tuple[Chi, ...], a: float, ends: Real, rule: Rule, tails: bool
 ) -> tuple[Real, Real]:
-    """Nodes b and log of h_B(b) (a + b) db fit for |v| between ends (2,), nodes without weight left out."""
+    """Nodes b and log of h_B(b) (a + b) db fit for |v| between ends (2,), nodes without weight left out. tails: fit for
+    tails of D too, however small it is there."""
     smallest = max(float(ends[0]), 1e-200)
     ratio = min(fineness(upper[0].dof), fineness(lower[0].dof))
     # Probability b^(dof/2) below it
@@ -181,6 +184,12 @@ def _lower_measure(
     if upper[0].dof < 2:
         low *= min(1.0, a * smallest)  # the density of A, singular at 0, feels b ~ a v
     start = 0.2 * (min(1.0, a) if upper[0].dof > 2 else 1.0)
+    if tails:
+        # h_A at b + v (a + b) far out tilts the law of b by exp(-(dof/2) (1 + v) b / scale): it shrinks to small b. There its
+        # density, (x exp(1 - x))^(dof/2) of its largest, falls by exp(-decay) down to x = exp(-1 - 2 decay/dof).
+        rate = max(law.dof / law.scale for law in upper) * max(law.scale / law.dof for law in lower)
+        shrunk = 1 / (1 + rate * (1 + float(ends[1])))
+        low, start = low * shrunk / math.e, start * shrunk
     b, weight = graded(low, max(law.largest(rule.decay) for law in lower), start, ratio, 2 * rule.step)
     measure = np.log(weight * (a + b)) + np.log(sum(np.exp(law.log_density(b)) for law in lower))
     near, far = b + ends[:, None] * (a + b)

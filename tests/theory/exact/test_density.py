@@ -17,7 +17,7 @@ from theory.exact import committee_labels
 from theory.exact.bulk import edge_resolvent, z_of_g
 from theory.exact.density import moment, stieltjes
 from theory.exact.resolvent import trace
-from theory.exact.weight_law import weight_law
+from theory.exact.weight_law import Rule, excess_density, student_law, teacher_law, weight_law
 from theory.model import Network
 
 # model, alpha; sharp and smooth edges, alpha below, at and above 1, small and large widths and a
@@ -161,6 +161,30 @@ def test_tail_of_a_smooth_edge_against_mpmath(model, alpha, distance):
     exact = exact_t(model, alpha, mp.mpf(lam) * unit(model), t, digits)
     assert rho < 1e-2 and theory.edge(model, alpha).kind == "smooth"
     assert float(exact.imag * unit(model) / mp.pi) == pytest.approx(rho, rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("p", "p_star", "a", "v"), [(64, 1, 1e-3, 7000.0), (16, 3, 0.01, 7000.0), (8, 1, 1.0, 100.0)]
+)
+def test_tails_of_the_weights_against_mpmath(p, p_star, a, v):
+    """D(v) of (y - w)/(a + w), 1e-28 to 1e-72, where the students' own tails at 0 decide; alone, and with v of another size."""
+    upper, lower = teacher_law(Network(p, p_star, a)), student_law(Network(p, p_star, a))
+
+    def density_of(law, x):
+        half, x = mp.mpf(law.dof) / 2, x / mp.mpf(law.scale)
+        return (
+            law.share / mp.mpf(law.scale) * half**half / mp.gamma(half) * x ** (half - 1) * mp.exp(-half * x)
+        )
+
+    def integrand(log_b):
+        b = mp.exp(log_b)
+        return sum(density_of(law, b) for law in lower) * (a + b) * density_of(upper[0], b + v * (a + b)) * b
+
+    with mp.workdps(40):
+        exact = float(mp.quad(integrand, [mp.mpf(-40), -20, *np.linspace(-12, 4, 161)]))
+    for others in ([], [0.01]):
+        found = excess_density(upper, lower, a, np.array([*others, v]), Rule())[-1]
+        assert found == pytest.approx(exact, rel=1e-12, abs=0)
 
 
 def test_tail_reaches_below_1e_100():
