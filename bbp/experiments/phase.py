@@ -34,8 +34,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -64,8 +66,6 @@ from theory.model.network import network
 from theory.path import bbp_time
 
 Array = NDArray[np.float64]
-# Of minima, as `theory.minima.Minima` and `reach` have them: variables minima_NAME.
-MINIMA = "complexity", "overlap", "loss", "force", "instability", "complexity_error", "reach", "kind"
 NETWORK_BLOCK, NETWORK_COST = 4, 1000.0  # of other models than the committee: a threshold takes up to seconds
 TIME_SAMPLES = 2**13  # of the largest flow behind a BBP time
 
@@ -108,33 +108,40 @@ def _cells(given: Mapping[str, Any], samples: Sequence[int]) -> Iterator[tuple[N
         yield models.build({**given, "p": float(given["p"]), "a": a[j]}), grid[i]
 
 
-def _columns(answers: Sequence[Any], **names: str) -> Columns:
-    """Columns by name, each with the attribute of the answers that it holds."""
-    return {name: np.array([getattr(each, held) for each in answers]) for name, held in names.items()}
+def _by_cell(
+    answer: Callable[..., Any], columns: Mapping[str, str], given: Mapping[str, Any], samples: Sequence[int]
+) -> Columns:
+    """Columns by name, each with the attribute that it holds of the answer(model, alpha, given) at every sample of a row."""
+    found = [answer(model, alpha, given) for model, alpha in _cells(given, samples)]
+    return {name: np.array([getattr(each, held) for each in found]) for name, held in columns.items()}
 
 
-def _row(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
+def _thresholds(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
     """Of other models than the committee one threshold at a time, of alpha_0 the overlap's only; NaN where there is none."""
     if _is_committee(given):
         row = thresholds([float(given["p"])], given["p_star"], [given["a"][sample] for sample in samples])
         return {field.name: row[field.name].values[0] for field in MAP.fields}
-    found = [threshold(model) for model, _ in _cells(given, samples)]
-    columns = _columns(found, alpha_bbp="alpha", kind="kind", jump="jump", alpha_0_overlap="alpha_0")
-    return columns | {"alpha_0_continuation": np.full(len(found), np.nan)}
+    names = {"alpha_bbp": "alpha", "jump": "jump", "alpha_0_overlap": "alpha_0", "kind": "kind"}
+    found = _by_cell(lambda model, alpha, given: threshold(model), names, given, samples)
+    return found | {"alpha_0_continuation": np.full(len(samples), np.nan)}
 
 
-def _finite(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
-    drawn = {name: given[name] for name in ("draws", "seed")}
-    found = [finite.threshold(model, given["n"], **drawn) for model, _ in _cells(given, samples)]
-    return _columns(found, alpha_bbp_n="alpha", alpha_bbp_n_error="error")
+def _finite(model: Network, alpha: float, given: Mapping[str, Any]) -> Any:
+    return finite.threshold(model, given["n"], draws=given["draws"], seed=given["seed"])
 
 
-def _times(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
-    found = [
-        bbp_time(network(model), alpha, samples=TIME_SAMPLES, seed=given["seed"])
-        for model, alpha in _cells(given, samples)
-    ]
-    return _columns(found, bbp_time="time", bbp_time_error="error", bbp_time_kind="kind")
+def _time(model: Network, alpha: float, given: Mapping[str, Any]) -> Any:
+    return bbp_time(network(model), alpha, samples=TIME_SAMPLES, seed=given["seed"])
+
+
+def _minima(model: Network, alpha: float, given: Mapping[str, Any]) -> Any:
+    found = most_numerous(model, alpha)
+    return SimpleNamespace(**vars(found), reach=reach(model, alpha, found))
+
+
+def _unstable(model: Network, alpha: float, given: Mapping[str, Any]) -> Any:
+    found = minima_threshold(model)
+    return found if math.isfinite(found.alpha) else replace(found, error=math.nan)
 
 
 def _edges(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
@@ -154,32 +161,18 @@ def _widths(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
     return {"p_c": found}
 
 
-def _minima(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
-    """The most numerous minima."""
-    cells = list(_cells(given, samples))
-    found = [most_numerous(model, alpha) for model, alpha in cells]
-    reached = [reach(model, alpha, one) for (model, alpha), one in zip(cells, found, strict=True)]
-    names = {name: name for name in MINIMA if name != "reach"} | {"complexity_error": "error"}
-    columns = _columns(found, **{f"minima_{name}": held for name, held in names.items()})
-    return columns | {"minima_reach": np.array(reached)}
+def _kind(compute: Callable[..., Columns], *names: str) -> Kind:
+    """Columns over the samples of a row: numbers, and of a kind text."""
+    text = {name: (TEXT, "") for name in names if name.endswith("kind")}
+    return Kind(compute, tuple(Field(name, ("sample",), *text.get(name, ())) for name in names))
 
 
-def _unstable(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
-    found = [minima_threshold(model) for model, _ in _cells(given, samples)]
-    names = {f"alpha_minima_{name}": name for name in ("error", "jump", "kind")}
-    columns = _columns(found, alpha_minima="alpha", **names)
-    lost = ~np.isfinite(columns["alpha_minima"])
-    return columns | {"alpha_minima_error": np.where(lost, np.nan, columns["alpha_minima_error"])}
+def _cell(answer: Callable[..., Any], **columns: str) -> Kind:
+    """The same, of an answer at every sample."""
+    return _kind(partial(_by_cell, answer, columns), *columns)
 
 
-def _kind(compute: Callable[..., Columns], *numbers: str, text: str = "") -> Kind:
-    """Columns over the samples of a row: numbers, and a text."""
-    fields = [Field(name, ("sample",)) for name in numbers]
-    return Kind(compute, (*fields, *([Field(text, ("sample",), TEXT, "")] if text else [])))
-
-
-MAP = _kind(_row, "alpha_bbp", "jump", "alpha_0_overlap", "alpha_0_continuation", text="kind")
-_NUMBERS = [f"minima_{name}" for name in MINIMA if name != "kind"]
+MAP = _kind(_thresholds, "alpha_bbp", "jump", "alpha_0_overlap", "alpha_0_continuation", "kind")
 
 
 @dataclass(frozen=True)
@@ -214,19 +207,24 @@ MAPS = {
         MAP, ("width",), ("at_a",), "alpha_BBP", "widths_reason", 1000, 1.0, prefix="widths_"
     ),
     "finite": Map(
-        _kind(_finite, "alpha_bbp_n", "alpha_bbp_n_error"),
+        _cell(_finite, alpha_bbp_n="alpha", alpha_bbp_n_error="error"),
         ("n", "p"), ("finite_a",), "", "alpha_bbp_n_reason", 1, 1000.0,
     ),
     "times": Map(
-        _kind(_times, "bbp_time", "bbp_time_error", text="bbp_time_kind"),
+        _cell(_time, bbp_time="time", bbp_time_error="error", bbp_time_kind="kind"),
         ("p",), ("alpha", "at_a"), "BBP time", "bbp_time_reason", 1, 7000.0,
     ),
     "minima": Map(
-        _kind(_minima, *_NUMBERS, text="minima_kind"),
+        _cell(
+            _minima, minima_complexity="complexity", minima_overlap="overlap", minima_loss="loss", minima_force="force",
+            minima_instability="instability", minima_complexity_error="error", minima_reach="reach", minima_kind="kind",
+        ),
         (), ("minima_alpha", "at_a"), "minima", "minima_reason", 1, 3000.0, p=1.0,
     ),
     "unstable": Map(
-        _kind(_unstable, "alpha_minima", "alpha_minima_error", "alpha_minima_jump", text="alpha_minima_kind"),
+        _cell(
+            _unstable, alpha_minima="alpha", alpha_minima_error="error", alpha_minima_jump="jump", alpha_minima_kind="kind"
+        ),
         (), ("at_a",), "alpha_minima", "alpha_minima_reason", 1, 4000.0, p=1.0,
     ),
 }  # fmt: skip
