@@ -14,7 +14,6 @@ import theory.finite
 from bbp import join, sweep
 from bbp.analysis import comparison as comparison_mod
 from bbp.analysis.comparison import COLUMNS, THEORY_N, compare, table
-from bbp.analysis.estimates import bootstrap
 from bbp.analysis.summary import observables
 from bbp.compare import main
 from bbp.engine.units import Parts
@@ -84,13 +83,6 @@ def test_the_files_compared_are_never_replaced(tmp_path, capsys):
         assert main([str(given), option, str(tmp_path / name), "--force", "--draws", "0"]) == 2
         assert "is what is read here" in capsys.readouterr().err
     assert given.read_bytes() == before
-
-
-def test_bootstrap_error_of_a_mean_is_its_standard_error():
-    """Six numbers, 20,000 replicates: within 2 % of s / sqrt(n) (4 sigma of the replicates' own noise)."""
-    values = np.array([0.3, 1.2, -0.4, 0.9, 2.0, 0.1])
-    found = bootstrap(values, np.random.default_rng(0), repeats=20_000)
-    assert found.error == pytest.approx(values.std(ddof=1) / np.sqrt(6), rel=0.02)
 
 
 def test_joining_unites_sizes_and_drops_repeated_draws():
@@ -172,12 +164,6 @@ def test_comparison_finds_what_was_put_in(comparison):
         assert abs(crossing.alpha.sigmas(comparison.alpha_bbp)) < 4
     assert comparison.alpha_zero_n.values.tolist() == [50, 100, 200]
     assert np.all(np.abs(comparison.theory_n_lowest[2] - comparison.theory_edge) < 0.5)
-
-
-def test_table_shows_every_part(comparison):
-    text = table(comparison)
-    for words in ("alpha_BBP = 1.37962 (continuous)", "N = 200", "crossings of phi", "alpha_0:"):
-        assert words in text
 
 
 def test_file_round_trip_and_xarray(comparison, tmp_path):
@@ -385,6 +371,8 @@ def test_of_a_network_nothing_empty_is_shown():
 
 def test_table_and_legend_of_a_committee_have_finite_n_theory(comparison):
     text = table(comparison)
+    for words in ("alpha_BBP = 1.37962 (continuous)", "N = 200", "crossings of phi", "alpha_0:"):
+        assert words in text
     assert text.count("theory_N") == 6 and "committee only" not in text
     assert max(map(len, text.splitlines())) <= COLUMNS
     narrow = table(

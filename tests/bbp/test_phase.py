@@ -159,11 +159,13 @@ def test_the_file_says_where_it_comes_from(made):
     assert found.attrs["finished"] == 1
 
 
-def test_the_same_command_finds_its_file(made, capsys):
+def test_the_same_command_finds_its_file_and_shows_every_width(made, capsys):
     before = made.read_bytes()
     assert phase.main([*OPTIONS, "--out", str(made)]) == 0
     out, err = capsys.readouterr()
-    assert "already" in err and "a_c = " in out
+    assert "already" in err and "p = 1, p* = 1: continuous below a_c = 1.1087555" in out
+    assert "p = inf, p* = 1: discontinuous at every a" in out
+    assert "1.690416824  discontinuous" in out  # p = 1, a = 2
     assert made.read_bytes() == before
 
 
@@ -214,28 +216,6 @@ def test_what_finite_n_cannot_do_fails_and_the_rest_is_kept(tmp_path, capsys):
     assert np.isfinite(found.alpha_bbp_n[0, :, 0]).values.tolist() == [True, False, False]
     assert [bool(text) for text in found.alpha_bbp_n_reason[0, :, 0].values] == [False, True, False]
     np.testing.assert_array_equal(found.p_c, [np.nan, 2])
-
-
-def test_a_foreign_file_is_not_replaced(tmp_path, capsys):
-    path = tmp_path / "phase.h5"
-    path.write_text("not ours")
-    assert phase.main([*OPTIONS, "--out", str(path)]) == 2
-    assert capsys.readouterr().err.count("\n") == 1 and path.read_text() == "not ours"
-
-
-def test_a_directory_that_cannot_be_made(tmp_path, capsys):
-    (tmp_path / "file").write_text("in the way")
-    assert phase.main([*OPTIONS, "--out", str(tmp_path / "file" / "phase.h5")]) == 2
-    err = capsys.readouterr().err
-    assert "cannot write in directory" in err and err.count("\n") == 1
-
-
-def test_the_table_shows_every_width(made, capsys):
-    phase.main([*OPTIONS, "--out", str(made)])
-    out = capsys.readouterr().out
-    assert "p = 1, p* = 1: continuous below a_c = 1.1087555" in out
-    assert "p = inf, p* = 1: discontinuous at every a" in out
-    assert "1.690416824  discontinuous" in out  # p = 1, a = 2
 
 
 def test_finite_n_thresholds_are_the_theory_s(tmp_path, capsys):
