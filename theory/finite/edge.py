@@ -135,24 +135,9 @@ def finite_edge(model: Network, alpha: float, n: int) -> Prediction:
 
 @numpy_defaults
 def label_variance(model: Network, g: float) -> float:
-    """Var of k(g) = ((p-1)/p) phi_1 + (1/p) phi_2 over the preactivations of one sample.
+    """Var of k(g) = ((p-1)/p) phi_1 + (1/p) phi_2 over the preactivations of one sample, in units of the Hessian squared.
 
-    Parameters
-    ----------
-    model : Network
-        A quadratic committee of finite p.
-    g : float
-        Resolvent trace, -p/2 <= g < 0.
-
-    Returns
-    -------
-    float
-        In units of the Hessian squared.
-
-    Raises
-    ------
-    ParameterError
-        On g outside or p = inf.
+    Raises ParameterError unless -p/2 <= g < 0, and for p = inf.
 
     >>> round(label_variance(Network(1, 1, 0.5), -0.3), 6)
     3.288035
@@ -389,21 +374,7 @@ def _walk(model: Network) -> _Walk:
 def pole_probability(model: Network, delta: ArrayLike) -> Any:
     """P(delta y > a + c (1 + delta) yhat): the probability that one sample has its pole below t = 1 + delta.
 
-    Parameters
-    ----------
-    model : Network
-        A quadratic committee of finite p.
-    delta : float or array
-        Distance of the pole from t = 1, positive.
-
-    Returns
-    -------
-    float or array, of the shape of delta
-
-    Raises
-    ------
-    ParameterError
-        Unless delta is positive, and for p = inf.
+    Raises ParameterError unless delta is positive, and for p = inf.
 
     >>> round(float(pole_probability(Network(1, 1, 1.0), 0.5)), 6)
     0.045054

@@ -133,17 +133,6 @@ def _std(kept: Array) -> float:
 def has_bulk(model: Network, n: int) -> bool:
     """Whether dimension n leaves a bulk beside students and teacher, of more levels than the p p_star of the signal.
 
-    Parameters
-    ----------
-    model : Network
-        A quadratic committee of finite p.
-    n : int
-        Input dimension N.
-
-    Returns
-    -------
-    bool
-
     >>> has_bulk(Network(2, 1, 1.0), 3), has_bulk(Network(2, 1, 1.0), 6)
     (False, True)
     """
@@ -213,22 +202,7 @@ def law(
 
 def law_bytes(model: Network, alpha: float, n: int) -> int:
     """Bytes that one draw of `law` takes, somewhat more than were measured (of a sample 174 to 440 at p = p* = 1, 300 to
-    720 at p = 4, with 20,000 samples and more).
-
-    Parameters
-    ----------
-    model, alpha, n
-        As in `law`.
-
-    Returns
-    -------
-    int
-        Bytes.
-
-    Raises
-    ------
-    ParameterError
-        As `law`.
+    720 at p = 4, with 20,000 samples and more). Raises ParameterError as `law`.
 
     >>> law_bytes(Network(4, 1, 1.0), 200.0, 3000) // 10**6
     264
@@ -440,19 +414,7 @@ def doubt(model: Network, alpha: float, n: float, of: str = "overlap") -> str | 
 
 
 def doubts(model: Network, alphas: Iterable[float], sizes: Iterable[float]) -> str:
-    """What `doubt` says of a grid, in one line with the sizes it is said of; empty where it says nothing.
-
-    Parameters
-    ----------
-    model : Network
-        As in `law`.
-    alphas, sizes : iterables of float
-        Values of alpha and of N.
-
-    Returns
-    -------
-    str
-        Empty where `doubt` says nothing.
+    """What `doubt` says of values of alpha and of N, in one line with the sizes it is said of; empty where it says nothing.
 
     >>> doubts(Network(2, 1, 0.5), [1.0, 2.0], [20, 100])
     'N = 20: p N = 40 is below 100: shares can be 0.3 off'

@@ -112,23 +112,9 @@ def quenched(
 
 
 def level_push(block: SpikeBlock, edge: DysonEdge, inner: int, kappa: float) -> float:
-    """Mean displacement of the lowest eigenvalue of the bulk by the directions of `block`: derived at the top of the module.
-
-    Parameters
-    ----------
-    block : SpikeBlock
-        The directions, and their projections.
-    edge : DysonEdge
-        That of the bulk.
-    inner : int
-        Dimension of the bulk.
-    kappa : float
-        Scale of its lowest eigenvalue; 0 leaves 1/m as it is.
-
-    Returns
-    -------
-    float
-        In units of the equation that `edge` solves.
+    """Mean displacement of the lowest eigenvalue of the bulk by the directions of `block`, in units of the equation that `edge`
+    solves: derived at the top of the module. `inner` is the dimension of the bulk, kappa the scale of its lowest eigenvalue; 0
+    leaves 1/m as it is.
     """
     state = edge.at
     levels, vectors = np.linalg.eigh(block.xi(state))

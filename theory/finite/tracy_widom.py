@@ -43,19 +43,8 @@ _LEFT, _RIGHT = -20.0, 105.0  # F1 is 0 and 1 beyond, to 1e-310
 def tracy_widom_scale(levels: float, curvature: float) -> float:
     """kappa = levels^{2/3} (2/|z''|)^{1/3}: about a sharp edge the lowest of `levels` = p n eigenvalues is edge - TW1/kappa.
 
+    z'' = d^2 z / d g^2 at the edge, g the resolvent trace per eigenvalue; kappa is in inverse units of the eigenvalues.
     Derived in theory.finite.edge.
-
-    Parameters
-    ----------
-    levels : float
-        Number of eigenvalues, p n.
-    curvature : float
-        z'' = d^2 z / d g^2 at the edge, g the resolvent trace per eigenvalue.
-
-    Returns
-    -------
-    float
-        In inverse units of the eigenvalues.
 
     >>> round(tracy_widom_scale(1000, 2.0), 10)
     100.0
@@ -65,20 +54,7 @@ def tracy_widom_scale(levels: float, curvature: float) -> float:
 
 @numpy_defaults
 def tracy_widom_cdf(s: ArrayLike) -> Any:
-    """P(TW1 <= s), absolute accuracy 2e-14.
-
-    Parameters
-    ----------
-    s : float or array
-
-    Returns
-    -------
-    float or array, of the shape of s
-
-    Raises
-    ------
-    ParameterError
-        Unless s is finite.
+    """P(TW1 <= s) of a number or an array, absolute accuracy 2e-14. Raises ParameterError unless s is finite.
 
     >>> round(float(tracy_widom_cdf(-1.0)), 6)
     0.58379
@@ -88,20 +64,7 @@ def tracy_widom_cdf(s: ArrayLike) -> Any:
 
 @numpy_defaults
 def tracy_widom_sf(s: ArrayLike) -> Any:
-    """P(TW1 > s), to a relative 1e-12 on the right.
-
-    Parameters
-    ----------
-    s : float or array
-
-    Returns
-    -------
-    float or array, of the shape of s
-
-    Raises
-    ------
-    ParameterError
-        Unless s is finite.
+    """P(TW1 > s), to a relative 1e-12 on the right; s as in `tracy_widom_cdf`.
 
     >>> round(float(tracy_widom_sf(-1.0)), 6)
     0.41621
@@ -111,20 +74,7 @@ def tracy_widom_sf(s: ArrayLike) -> Any:
 
 @numpy_defaults
 def tracy_widom_pdf(s: ArrayLike) -> Any:
-    """Density of TW1, absolute accuracy 1e-13.
-
-    Parameters
-    ----------
-    s : float or array
-
-    Returns
-    -------
-    float or array, of the shape of s
-
-    Raises
-    ------
-    ParameterError
-        Unless s is finite.
+    """Density of TW1, absolute accuracy 1e-13; s as in `tracy_widom_cdf`.
 
     >>> round(float(tracy_widom_pdf(-1.0)), 6)
     0.304099
@@ -134,21 +84,7 @@ def tracy_widom_pdf(s: ArrayLike) -> Any:
 
 @numpy_defaults
 def tracy_widom_quantile(probability: ArrayLike) -> Any:
-    """s with P(TW1 <= s) = probability.
-
-    Parameters
-    ----------
-    probability : float or array
-        Between 1e-12 and 1 - 1e-12.
-
-    Returns
-    -------
-    float or array, of the shape of probability
-
-    Raises
-    ------
-    ParameterError
-        On any other probability.
+    """s with P(TW1 <= s) = probability, a number or an array. Raises ParameterError unless it is from 1e-12 to 1 - 1e-12.
 
     >>> round(tracy_widom_quantile(0.5), 4)
     -1.2686
@@ -215,17 +151,8 @@ _SEED, _BATCH = 20260, 64
 
 
 def airy_levels(draws: int, keep: int) -> Array:
-    """The lowest eigenvalues of independent GOE matrices, in the variable y of the Airy process.
-
-    Parameters
-    ----------
-    draws, keep : int
-        How many matrices, and how many of their lowest eigenvalues.
-
-    Returns
-    -------
-    array (draws, keep)
-        In the variable y, ascending; the same numbers at every call.
+    """The `keep` lowest eigenvalues (draws, keep) of GOE matrices, ascending, in the variable y of the Airy process:
+    the same numbers at every call.
 
     >>> airy_levels(3, 2).shape
     (3, 2)

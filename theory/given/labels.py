@@ -162,17 +162,7 @@ def population(rows: Inputs, half: int | None = None) -> Population:
 
 @lru_cache(maxsize=8)
 def heaviest(rows: Inputs) -> NDArray[np.int64]:
-    """Numbers of the rows that stand for all, the heaviest first: by x' (S + its mean eigenvalue)^(-1) x.
-
-    Parameters
-    ----------
-    rows : Inputs
-
-    Returns
-    -------
-    array of int
-        Numbers of rows.
-    """
+    """Numbers of the rows that stand for all, the heaviest first: by x' (S + its mean eigenvalue)^(-1) x."""
     found, index = population(rows), rows.typical
     weight = 1 / (found.raw + found.raw.mean())
     heavy = np.concatenate([found.coordinates(block) ** 2 @ weight for block in rows.blocks(index)])

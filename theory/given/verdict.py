@@ -106,16 +106,7 @@ class Heavy:
 
 @lru_cache(maxsize=8)
 def marks(rows: Inputs) -> Marks:
-    """The marks of inputs, from up to 2048 of their rows and 64 projections of fixed seed.
-
-    Parameters
-    ----------
-    rows : Inputs
-
-    Returns
-    -------
-    Marks
-    """
+    """The marks of inputs, from up to 2048 of their rows and 64 projections of fixed seed."""
     found, kept = population(rows), min(len(rows.typical), _ROWS)
     own = rows.take(rows.typical[np.arange(kept) * len(rows.typical) // kept])
     points, k = found.coordinates(own), found.apart

@@ -109,23 +109,7 @@ def complexity(
 
 
 def label_law(minima: Minima, model: Network) -> LabelLaw:
-    """The law of the labels of minima.
-
-    Parameters
-    ----------
-    minima : Minima
-        What `complexity` found for the model.
-    model : Network
-
-    Returns
-    -------
-    LabelLaw
-
-    Raises
-    ------
-    ParameterError
-        Where it found none.
-    """
+    """The law of the labels of minima that `complexity` found for the model; ParameterError where it found none."""
     if minima.saddle is None:
         raise ParameterError(f"minima must have a law of labels, got kind {minima.kind!r}")
     nodes = Nodes.of(network(model), minima.overlap, minima.step)
@@ -209,22 +193,7 @@ def _answer(nodes: Nodes, alpha: float, found: Saddle, error: float, step: float
 
 
 def checked(model: Any, alpha: Any, overlap: Any) -> tuple[Network, float, float]:
-    """The model, alpha and overlap of a count of minima, checked.
-
-    Parameters
-    ----------
-    model, alpha, overlap
-        As in `complexity`.
-
-    Returns
-    -------
-    tuple (Network, float, float)
-
-    Raises
-    ------
-    ParameterError
-        Where such minima have not been counted.
-    """
+    """The model, alpha and overlap of a count of minima; ParameterError where such minima have not been counted."""
     model = network(model)
     if model.p != 1 or model.p_star != 1:
         raise ParameterError(f"p and p_star must be 1 to count minima, got {model.p} and {model.p_star}")

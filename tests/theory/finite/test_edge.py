@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from theory.checks import ParameterError
 from theory.exact import committee_labels
 from theory.exact.bulk import bulk_edge
 from theory.exact.transition import bbp_threshold
@@ -125,18 +124,3 @@ def test_pole_probability_counts_labels():
     y, yhat = np.mean(u**2, axis=1), np.mean(lam**2, axis=1)
     found = np.mean(delta * y > model.a + (1 + delta) * yhat)
     assert pole_probability(model, delta) == pytest.approx(found, abs=5 * math.sqrt(found / len(y)))
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: finite_edge(Committee(math.inf, 1, 1.0), 1.0, 100), "p must be finite"),
-        (lambda: label_variance(Committee(2, 1, 1.0), 0.5), "g must lie"),
-        (lambda: finite_edge(Committee(2, 1, 1.0), -1.0, 100), "alpha must be"),
-        (lambda: typical_edge(Committee(2, 1, 1.0), 1.0, 0), "n must be"),
-        (lambda: alpha_bbp_typical(Committee(math.inf, 1, 1.0), 100), "p must be finite"),
-    ],
-)
-def test_bad_input(call, message):
-    with pytest.raises(ParameterError, match=message):
-        call()

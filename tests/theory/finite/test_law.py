@@ -223,18 +223,6 @@ def test_curves_are_smooth(model):
         assert rough < (0.15 if model.p == 1 else 0.1), (name, rough)
 
 
-def test_bad_input():
-    model = Committee(1, 1, 0.5)
-    with pytest.raises(ParameterError, match="draws"):
-        finite.law(model, 1.0, 50, draws=1)
-    with pytest.raises(ParameterError, match="p must be finite"):
-        finite.law(Committee(float("inf"), 1, 0.5), 1.0, 50)
-    with pytest.raises(ParameterError, match="n must be larger"):
-        finite.law(model, 1.0, 2)
-    with pytest.raises(ParameterError, match="name must be one of"):
-        finite.law(model, 1.0, 50, draws=2).mean("x")
-
-
 @pytest.mark.parametrize("shape", [(1, 1, 0.02, 8), (2, 1, 0.02, 8), (5, 1, 0.02, 8), (1, 2, 0.3, 12)])
 def test_tiny_matrices_have_a_law_or_none(shape):
     """Draws whose bulk is too small to have levels are left out, without a warning."""

@@ -5,7 +5,6 @@ import pytest
 from scipy.optimize import brentq
 
 import theory
-from theory.checks import ParameterError
 from theory.exact import committee_labels
 from theory.finite.quenched import level_push, quenched
 from theory.finite.tracy_widom import MEAN, tracy_widom_scale
@@ -163,22 +162,6 @@ def test_scale_of_a_constant_spectrum():
     assert 1 / scale == pytest.approx(johnstone, rel=1e-11)
 
 
-@pytest.mark.parametrize(
-    ("lam", "u", "n", "message"),
-    [
-        (np.ones((5, 1)), np.ones((5, 1)), 10, "lam must have shape"),
-        (np.ones((5, 2)), np.ones((4, 1)), 10, "u must have shape"),
-        (np.full((5, 2), np.nan), np.ones((5, 1)), 10, "lam must be finite"),
-        (np.ones((5, 2)), np.ones((5, 1)), 0, "n must be"),
-    ],
-)
-def test_bad_labels_are_refused(lam, u, n, message):
-    with pytest.raises(ParameterError, match=message):
-        quenched(Committee(2, 1, 1.0), lam, u, n)
-    with pytest.raises(ParameterError, match="p must be finite"):
-        quenched(Committee(np.inf, 1, 1.0), np.ones((5, 1)), np.ones((5, 1)), 10)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("p", "p_star", "a", "alpha"), [(1, 1, 0.1, 0.8), (1, 1, 0.5, 12.0), (2, 1, 0.3, 10.0), (4, 1, 0.5, 4.0)]
@@ -218,12 +201,3 @@ def test_large_alpha_is_unbiased():
     left = np.array(left)
     assert abs(left[:, 0].mean()) < 4 * left[:, 0].std(ddof=1) / 4
     assert left[:, 0].std() < 0.1 * np.sqrt(np.mean(left[:, 1] ** 2))
-
-
-def test_bad_grams_are_refused():
-    model = Committee(3, 2, 0.5)
-    lam, u = committee_labels(model, 100, np.random.default_rng(0))
-    with pytest.raises(ParameterError, match="gram"):
-        quenched(model, lam, u, 50, np.eye(2))
-    with pytest.raises(ParameterError, match="positive definite"):
-        quenched(model, lam, u, 50, 2 * np.ones((5, 5)) - np.eye(5))

@@ -56,19 +56,6 @@ def test_threshold_of_several_directions_is_where_half_of_the_draws_are_informat
     assert law(model, 6 * found.alpha, 100, draws=100).mean("informative")[0] > 0.7
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"n": 5}, "n must be"),
-        ({"n": []}, "n must be .* of at least one"),
-        ({"n": 100, "draws": 1}, "draws must be"),
-    ],
-)
-def test_bad_input_of_the_informative_threshold(arguments, message):
-    with pytest.raises(ParameterError, match=message):
-        threshold(Committee(1, 1, 1.0), **arguments)
-
-
 def test_a_discontinuous_threshold_creeps_up_to_large_n():
     """p = 1, a = 2, N = 1e6, alpha_BBP = 1.69: half of the draws are informative at 1.25(2), next to none at 0.7, all at 1.5.
 
