@@ -1,9 +1,6 @@
 """The comparison: pooling, observables, table, file and figure, on made-up sweeps whose answers are known."""
 
 import re
-import signal
-import subprocess
-import sys
 
 import h5py
 import numpy as np
@@ -16,7 +13,6 @@ from bbp.analysis import comparison as comparison_mod
 from bbp.analysis.comparison import COLUMNS, THEORY_N, compare, table
 from bbp.analysis.summary import observables
 from bbp.compare import main
-from bbp.engine.units import Parts
 from bbp.experiments import models
 from bbp.exports.tables import tables
 from bbp.files import dataset, product, variables
@@ -254,55 +250,6 @@ def drawn(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     dataset.write("sweep.h5", made_up())
     return ["sweep.h5", "--draws", "10", "--repeats", "100", "--block", "1", "-q"]
-
-
-def same(one, two):
-    one, two = (dataset.open(path) for path in (one, two))
-    xr.testing.assert_identical(one.drop_attrs(deep=False), two.drop_attrs(deep=False))
-    assert one.attrs["config"] == two.attrs["config"] and one.attrs["finished"] == two.attrs["finished"] == 1
-
-
-DIES = """
-import os, signal, sys
-from bbp import compare
-from bbp.engine.units import Parts
-
-def save(self, result, experiment, real=Parts.save, left=[int(sys.argv[1])]):
-    real(self, result, experiment)
-    left[0] -= 1
-    if not left[0]:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-Parts.save = save
-compare.main(sys.argv[2:])
-"""
-
-
-@pytest.mark.slow
-def test_killed_while_it_draws_and_equal_to_the_uninterrupted(drawn, tmp_path):
-    assert main([*drawn, "--save", "whole.h5"]) == 0
-    assert np.isfinite(dataset.open("whole.h5").theory_n_lowest).all()
-    words = [*drawn, "--save", "part.h5"]
-    killed = subprocess.run([sys.executable, "-c", DIES, "4", *words])
-    parts = Parts(tmp_path / "part.h5").path
-    assert killed.returncode == -signal.SIGKILL and not (tmp_path / "part.h5").exists()
-    kept = {path: path.stat().st_mtime_ns for path in parts.glob("*.npz")}
-    assert len(kept) == 4
-    assert main(words) == 2  # an unfinished run is not written over
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Parts, "discard", lambda self: None)
-        assert main([*words, "--resume"]) == 0
-    assert {path: path.stat().st_mtime_ns for path in kept} == kept and len(list(parts.glob("*.npz"))) == 10
-    same("part.h5", "whole.h5")
-
-
-def test_tasks_and_merge_give_the_same_comparison(drawn, tmp_path):
-    (tmp_path / "options.toml").write_text('draws = 10\nrepeats = 100\nblock = 2\nsave = "merged.h5"\n')
-    own = ["sweep.h5", "--config", "options.toml", "-q"]
-    assert [main([*own, "--task", f"{i}/2"]) for i in (1, 2)] == [0, 0]
-    assert main([*own, "--merge"]) == 0
-    assert main([*drawn, "--save", "whole.h5"]) == 0
-    same("merged.h5", "whole.h5")
 
 
 def test_a_finished_comparison_is_shown_and_that_of_other_samples_refused(drawn, tmp_path, capsys):

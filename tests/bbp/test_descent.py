@@ -86,67 +86,10 @@ def test_the_numbers_are_those_of_the_library(tiny_run):
     assert np.all(found.status == variables.DONE)
 
 
-def test_the_same_command_again_computes_nothing_and_another_is_refused(bbp, out, monkeypatch):
-    first = bbp("descent", *TINY, "--out", out)
-    before = out.read_bytes()
-
-    def never(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(descent, "sample_descents", never)
+def test_the_threshold_of_recovery_is_of_the_table(bbp, out):
+    bbp("descent", *TINY, "--out", out)
     again = bbp("descent", *TINY, "--out", out, "--threshold", "0.9")
     assert again.code == 0 and "was already finished" in again.err and "above 0.9" in again.out
-    assert bbp("descent", *TINY, "--out", out).out == first.out
-    other = bbp("descent", *TINY, "--out", out, "--seed", "1")
-    assert other.code == 2 and "seed 0 there, 1 here" in other.err and "--force" in other.err
-    assert out.read_bytes() == before
-
-
-def test_force_replaces_and_a_failed_write_leaves_the_old_file(bbp, out, monkeypatch):
-    bbp("descent", *TINY, "--out", out)
-    assert bbp("descent", *TINY, "--out", out, "--seed", "1", "--force").code == 0
-    assert dataset.config(dataset.open(out))["seed"] == 1
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    before = out.read_bytes()
-    monkeypatch.setattr("bbp.files.disk.os.fsync", full)
-    said = bbp("descent", *TINY, "--out", out, "--force")
-    assert said.code == 1 and "No space left" in said.err
-    assert out.read_bytes() == before
-    assert {path.name for path in out.parent.iterdir()} <= {
-        out.name,
-        out.name + ".parts",
-        out.name + ".bbp.lock",
-    }
-
-
-def test_a_stopped_run_keeps_its_points_and_goes_on(bbp, out, tiny_run, monkeypatch):
-    real, computed = descent.sample_descents, []
-
-    def stop_after_four(model, n, alpha, *rest, **more):
-        if len(computed) == 4:
-            raise KeyboardInterrupt
-        computed.append((more["start"], alpha))
-        return real(model, n, alpha, *rest, **more)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(descent, "sample_descents", stop_after_four)
-        said = bbp("descent", *TINY, "--out", out)
-    assert said.code == 130 and "12 samples are kept" in said.err and not out.exists()
-    assert "--resume goes on" in bbp("descent", *TINY, "--out", out).err
-    assert "a descent, is not written yet: 12 samples in 4 units" in bbp("info", out).out
-    assert "seed 0 there, 1 here" in bbp("descent", *TINY, "--out", out, "--resume", "--seed", "1").err
-    damaged, other, *_ = sorted(out.with_name(out.name + ".parts").glob("*.npz"))
-    damaged.write_bytes(other.read_bytes())
-    computed.clear()
-    with monkeypatch.context() as patch:
-        patch.setattr(descent, "sample_descents", lambda *a, **k: computed.append(0) or real(*a, **k))
-        said = bbp("descent", *TINY, "--out", out, "--resume")
-    assert said.code == 0 and len(computed) == 3 and "is damaged" in said.err
-    np.testing.assert_array_equal(dataset.open(out).overlap_matrix, tiny_run[1].overlap_matrix)
-    assert not out.with_name(out.name + ".parts").exists()
 
 
 def test_files_of_others_are_not_descents(bbp, out):

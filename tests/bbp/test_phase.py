@@ -1,6 +1,5 @@
 """`bbp phase`: the file against the theory, its layout for other readers, bad input."""
 
-import functools
 import json
 import math
 
@@ -297,38 +296,6 @@ def test_minima_are_those_of_every_cell(tmp_path, capsys, monkeypatch):
     np.testing.assert_array_equal(panel.lines[0].get_ydata(), found.minima_complexity[:, 1])
     np.testing.assert_array_equal(panel.lines[1].get_ydata(), found.minima_complexity[1:, 1])
     assert {"minima", "minima_thresholds"} <= set(tables(found))
-
-
-def test_a_stopped_run_goes_on_and_tasks_make_the_same_file(tmp_path, capsys, monkeypatch):
-    """Thresholds at finite N and rows of the maps are kept as they come; shares of tasks are put together."""
-    monkeypatch.setattr(finite, "threshold", functools.cache(finite.threshold))
-    words = "--p 1,2 --a-grid 0.1:2:5 --at-a 0.5,1 --widths 1,3,inf --n 100 --draws 3".split()
-    paths = [tmp_path / name for name in ("whole.h5", "stopped.h5", "tasks.h5")]
-    assert phase.main([*words, "--out", str(paths[0])]) == 0
-    real, computed = finite.threshold, []
-
-    def stop_at_third(*args, **options):
-        if len(computed) == 2:
-            raise KeyboardInterrupt
-        computed.append(args)
-        return real(*args, **options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(finite, "threshold", stop_at_third)
-        assert phase.main([*words, "--out", str(paths[1])]) == 130
-    assert "points are kept in" in capsys.readouterr().err and not paths[1].exists()
-    assert phase.main([*words, "--out", str(paths[1])]) == 2
-    assert "--resume goes on" in capsys.readouterr().err
-    computed.clear()
-    monkeypatch.setattr(finite, "threshold", lambda *a, **k: computed.append(a) or real(*a, **k))
-    assert phase.main([*words, "--out", str(paths[1]), "--resume"]) == 0 and len(computed) == 2
-    for task in ("1/2", "2/2"):
-        assert phase.main([*words, "--out", str(paths[2]), "--task", task]) == 0
-    assert phase.main([*words, "--out", str(paths[2]), "--merge"]) == 0
-    whole, *others = (dataset.open(path) for path in paths)
-    for other in others:
-        xarray.testing.assert_allclose(whole, other, rtol=1e-12)
-        np.testing.assert_array_equal(whole.alpha_bbp_n, other.alpha_bbp_n)
 
 
 def test_a_finite_n_threshold_that_is_not_found_is_nan_and_told(monkeypatch, tmp_path, capsys):

@@ -4,6 +4,7 @@ missing is cut into units.
 
 import contextlib
 import errno
+import functools
 import io
 import itertools
 import multiprocessing
@@ -14,13 +15,15 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from bbp import sweep
 from bbp.__main__ import dispatch
-from bbp.engine import run
+from bbp.engine import executors, run
 from bbp.engine.units import Parts
 from bbp.files import dataset, disk
 from bbp.sweep import PROGRAM
@@ -287,6 +290,58 @@ def test_parts_that_a_killed_run_has_left_go_when_its_file_is_found(bbp, tiny, t
         assert "was already finished" in bbp(*again).err and parts.exist()
     assert "was already finished" in bbp(*again).err and not parts.path.exists()
     assert out.read_bytes() == tiny_sweep.read_bytes()
+
+
+# The other programs that run experiments, and where each writes its file.
+OTHERS = {
+    "descent --alpha-grid 1,4 --p 2 --a 0.7 --n 16 --samples 3 --steps 30 --hessians 3": "--out",
+    "phase --p 1,2 --a-grid 0.1:2:5 --at-a 0.5,1 --widths 1,3,inf --n 100 --draws 3 --block 3": "--out",
+    "compare sweep.h5 --draws 10 --repeats 100 --block 1": "--save",
+}
+
+
+@pytest.mark.parametrize("line", OTHERS, ids=lambda line: line.split()[0])
+def test_every_program_goes_on_where_it_was_and_tasks_make_the_same_file(
+    bbp, tmp_path, made_up, monkeypatch, line
+):
+    monkeypatch.chdir(tmp_path)
+    dataset.write("sweep.h5", made_up())
+    words, seen, real = [*line.split(), OTHERS[line]], [], executors.compute
+
+    def compute(unit, stop=99):
+        if len(seen) == stop:
+            raise KeyboardInterrupt
+        seen.append(unit)
+        return real(unit)
+
+    monkeypatch.setattr(executors, "compute", compute)
+    assert bbp(*words, "whole.h5").code == 0
+    number, before = len(seen), Path("whole.h5").read_bytes()
+    assert "was already finished" in bbp(*words, "whole.h5").err and len(seen) == number
+    assert ": seed 0 there, 1 here (--force" in bbp(*words, "whole.h5", "--seed", "1").err
+    assert Path("whole.h5").read_bytes() == before
+
+    seen.clear()
+    monkeypatch.setattr(executors, "compute", functools.partial(compute, stop=4))
+    said = bbp(*words, "part.h5")
+    assert said.code == 130 and "are kept in" in said.err and not Path("part.h5").exists()
+    assert "--resume goes on" in bbp(*words, "part.h5").err
+    assert "is not written yet" in bbp("info", "part.h5").out
+    assert "seed 0 there, 1 here" in bbp(*words, "part.h5", "--resume", "--seed", "1").err
+    damaged, other, *_ = sorted(Path("part.h5.parts").glob("*.npz"))
+    damaged.write_bytes(other.read_bytes())
+    seen.clear()
+    monkeypatch.setattr(executors, "compute", compute)
+    said = bbp(*words, "part.h5", "--resume")
+    assert said.code == 0 and "is damaged" in said.err and len(seen) == number - 3
+    assert not Path("part.h5.parts").exists()
+
+    for task in ("1/2", "2/2"):
+        assert bbp(*words, "tasks.h5", "--task", task).code == 0 and not Path("tasks.h5").exists()
+    assert bbp(*words, "tasks.h5", "--merge").code == 0
+    whole, *others = (dataset.open(f"{name}.h5").drop_attrs() for name in ("whole", "part", "tasks"))
+    for one in others:
+        xr.testing.assert_allclose(one, whole, rtol=1e-12)
 
 
 def test_what_is_missing_is_cut_into_runs():
