@@ -88,7 +88,7 @@ def programs(
     plan = Plan.of(order, np.dtype(dtype), min(4, block), p, Settings(block=block))
     width, k = plan.width, plan.block
     key = jax.ShapeDtypeStruct((), jax.random.key(0).dtype, sharding=sharding)
-    word, whole, real, real64 = (shape(of=of) for of in (np.uint32, np.int64, dtype, np.float64))
+    word, whole, real = (shape(of=of) for of in (np.uint32, np.int64, dtype))
     some64 = shape(8, 128, of=np.float64)
     mixing64 = shape(k, k, of=np.float64), shape(k, of=np.float64)
     both, reach = shape(p + 1, n), shape(sets, of=np.int64)
@@ -124,7 +124,6 @@ def programs(
         Program(f"{krylov}solver._rotate", (vectors, vectors, *mixing64)),
         Program("sims.signal._overlaps", (vectors, shape(1, n))),
         Program("sims.density._advance", (shape(32, order, 4), shape(order, 4), shape(order, 4), word)),
-        Program("sims.hessian.weight_parts", (functions, real64, shape(m, p, of=np.float64), shape(m, of=np.float64))),
         Program("sims.hessian._block", (shape(m, n), shape(m))),
         Program("sims.hessian._joined", ({(k, j): shape(n, n) for k in range(p) for j in range(k, p)},)),
         Program("sims.tridiagonal._sweep", (some64, some64, shape(2, 8, 128, of=np.float64), some64)),

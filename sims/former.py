@@ -34,6 +34,7 @@ SIMS = Former(
         "sims.solvers.dense and sims.tridiagonal": "dense",
         "sims.solvers.krylov": "krylov.sample",
         "sims.threefry": "operator.halves",
+        "theory.Network.losses(lam, y)": "hessian.loss",
         "theory.Network.weights(lam, y)": "hessian.weights",
     },
 )

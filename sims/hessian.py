@@ -1,4 +1,4 @@
-"""The Hessian of the loss in the student weights: weights F, dense matrix, the loss written out.
+"""The Hessian of the loss in the student weights: weights F, dense matrix.
 
 Source: Annesi, Bocchi, Cammarota, arXiv 2510.18435, section 2 (the loss), differentiated twice; for any network with outputs
 y and yhat = sum_k c_k s(lam_k + b_k), c = 1/p and b = 0 unless given, and a loss l(y, yhat) of derivatives l', l'' in yhat:
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -27,7 +26,7 @@ from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
 from sims.backend import HIGHEST, blas, pinned
-from sims.checks import finite_p, of_type, reals
+from sims.checks import of_type, reals
 from sims.instance import Instance, labels_inside, teacher_noise
 from theory.checks import ParameterError
 from theory.model.activations import read, shifted, weighed
@@ -84,18 +83,9 @@ def functions_of(model: Network) -> Functions:
     )
 
 
-@pinned
-@partial(jax.jit, static_argnums=0)
-def weight_parts(
-    functions: Functions, a: ArrayLike, lam: ArrayLike, y: ArrayLike
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The weights as F = diag(d) + c g g^T: d (M, p), c (M,), g (M, p) from a, lam (M, p) and outputs y (M,)."""
-    y = jnp.asarray(y)
-    return parts_of(functions, jnp.asarray(a, y.dtype), jnp.asarray(lam), y, jnp)
-
-
-def parts_of(functions: Functions, a: Any, lam: Any, y: Any, xp: Any) -> tuple[Any, Any, Any]:
-    """`weight_parts` of arrays in the namespace xp, NumPy's or JAX's."""
+def weight_parts(functions: Functions, a: Any, lam: Any, y: Any, xp: Any) -> tuple[Any, Any, Any]:
+    """The weights as F = diag(d) + c g g^T: d (M, p), c (M,), g (M, p) from a, lam (M, p) and outputs y (M,), arrays of the
+    namespace xp."""
     yhat = functions.student_outputs(lam, xp)
     _, pull, curvature = functions.loss
     bent = functions.activation[2](shifted(lam, functions.bias, xp), xp)
@@ -190,29 +180,6 @@ def hessian(drawn: Instance) -> NDArray:
     if of_type("drawn", drawn, Instance).data is None:
         raise ParameterError("the draw must hold its data for a matrix: draw(..., data=True)")
     return dense_blas(np.asarray(drawn.data)[: drawn.m], weights_of(drawn))
-
-
-@pinned
-def loss(
-    model: Network,
-    student: ArrayLike,
-    teacher: ArrayLike,
-    data: ArrayLike,
-    y: ArrayLike | None = None,
-) -> jax.Array:
-    """The loss written out, sum_mu l(y, yhat); for the quadratic committee (1/2) sum_mu (y - yhat)^2 / (a + y).
-
-    student (p, N), teacher (p_star, N), data (M, N); y (M,) outputs with noise, by default the teacher's without.
-    """
-    data, wide = jnp.asarray(reals("data", data, None, None)), network(model)
-    student = reals("student", student, finite_p(model), data.shape[1])
-    teacher = reals("teacher", teacher, model.p_star, data.shape[1])
-    lam = jnp.matmul(data, jnp.asarray(student).T, precision=HIGHEST)
-    if y is not None:
-        y = reals("y", y, len(data))
-    else:
-        y = wide.outputs(jnp.matmul(data, jnp.asarray(teacher).T, precision=HIGHEST), xp=jnp)
-    return jnp.sum(wide.losses(lam, jnp.asarray(y), jnp))
 
 
 def dense_blas(data: NDArray, F: NDArray) -> NDArray:

@@ -301,7 +301,8 @@ def _parts(
     def one(a: jax.Array, before: jax.Array, after: jax.Array) -> tuple[jax.Array, jax.Array]:
         heard = u if zeta is None else u + jnp.sqrt(before) * zeta
         y = functions.teacher_outputs(heard, jnp)
-        d, c, _ = weight_parts(functions, a, lam, y if xi is None else y + jnp.sqrt(after) * xi)
+        y = y if xi is None else y + jnp.sqrt(after) * xi
+        d, c, _ = weight_parts(functions, a, lam, y, jnp)
         return d, c
 
     d, c = jax.vmap(one)(*numbers)

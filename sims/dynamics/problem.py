@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from sims.backend import power_of_two
 from sims.checks import reals
-from sims.hessian import Functions, functions_of, parts_of
+from sims.hessian import Functions, functions_of, weight_parts
 from theory.model import Network
 from theory.model.activations import read, shifted
 from theory.path import Data
@@ -203,7 +203,7 @@ class Problem(NamedTuple):
         curvature  (p,) w_k . gradient_k / N of the whole gradient
         """
         xp = lam.__array_namespace__()
-        d, c, g = parts_of(self.functions, self.a, lam.astype(np.float64), self.y, xp)
+        d, c, g = weight_parts(self.functions, self.a, lam.astype(np.float64), self.y, xp)
         d, c, g = (part.astype(lam.dtype) for part in (d / self.unit, c / self.unit, g))
         moved = self.data.push(vector)
         weight = d * moved + g * (c * xp.sum(g * moved, axis=-1))[:, None]

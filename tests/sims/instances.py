@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,6 +38,12 @@ def descents(
         np.stack([np.asarray(getattr(d, name)) for d in draws]) for name in ("data", "student", "teacher")
     )
     return model, data, np.mean(np.einsum("smi,sqi->smq", data, teacher) ** 2, axis=-1), student, teacher
+
+
+def loss_of(model: Network, student: Any, teacher: Any, data: Any, y: Any = None) -> Any:
+    """The loss written out for JAX to differentiate; y without noise unless given."""
+    y = model.outputs(data @ teacher.T, xp=jnp) if y is None else jnp.asarray(y)
+    return jnp.sum(model.losses(data @ student.T, y, jnp))
 
 
 @dataclass(frozen=True)

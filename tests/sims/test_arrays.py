@@ -40,10 +40,6 @@ DATA, SIX = whole(6, 4), whole(6, 2)
 CALLS = {
     "dense": (hessian.dense, {"data": DATA, "F": np.ones((6, 2, 2))}),
     "dense_blas": (hessian.dense_blas, {"data": DATA, "F": np.ones((6, 2, 2))}),
-    "loss": (
-        hessian.loss,
-        {"model": MODEL, "student": whole(2, 4), "teacher": whole(1, 4), "data": DATA, "y": np.arange(6.0)},
-    ),
     "overlaps": (signal.overlaps, {"vectors": whole(8, 3), "teacher": whole(1, 4)}),
     "signal_vectors": (signal.signal_vectors, {"teacher": whole(1, 4)}),
     "gap": (signal.gap, {"values": np.arange(4.0)}),
@@ -114,7 +110,6 @@ def test_shapes_that_do_not_fit():
         lambda: hessian.dense(np.ones((3, 4)), np.ones((2, 1, 1))),
         lambda: hessian.dense(np.ones((3, 4)), np.ones((3, 2, 1))),
         lambda: hessian.dense_blas(np.ones(4), np.ones((3, 2, 2))),
-        lambda: hessian.loss(MODEL, np.ones((2, 4)), np.ones((1, 4)), np.ones((3, 4)), np.ones(2)),
     ):
         with pytest.raises(ParameterError, match="must"):
             bad()

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 import sims
-from sims import hessian, instance
+from sims import instance
 from sims.density import lanczos_quadrature
 from sims.dynamics.flow import Rules
 from sims.dynamics.samples import bytes_needed as descent_bytes
@@ -40,10 +40,6 @@ def calls():
         "point_words": (instance.point_words, {"seed": 0, "n": 8, "alpha": 2.0}),
         "labels": (instance.labels, {"instance": drawn}),
         "outputs": (instance.outputs, {"instance": drawn}),
-        "loss": (
-            hessian.loss,
-            {"model": MODEL, "student": np.ones((1, 4)), "teacher": np.ones((1, 4)), "data": np.ones((3, 4))},
-        ),
         "sample_point": (
             sample_point,
             {**point, **seeds, "samples": [0], "eigenpairs": 2, "solver": "dense", "batch": 1, "observables": []},

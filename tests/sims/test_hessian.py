@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from sims import hessian, instance
+from tests.sims.instances import loss_of
 from theory.model import Committee
 
 
@@ -16,7 +17,7 @@ def drawn(request):
 
 def test_matrix_is_the_second_derivative_of_the_loss(drawn):
     def flat(w):
-        return hessian.loss(drawn.model, w.reshape(drawn.student.shape), drawn.teacher, drawn.data)
+        return loss_of(drawn.model, w.reshape(drawn.student.shape), drawn.teacher, drawn.data)
 
     expected = jax.jit(jax.hessian(flat))(drawn.student.ravel())
     for build in (hessian.dense, hessian.dense_blas):
@@ -28,7 +29,7 @@ def test_matrix_is_the_second_derivative_of_the_loss(drawn):
 def test_weights_agree_with_the_model(drawn):
     lam, u = instance.labels(drawn)
     functions, y = hessian.functions_of(drawn.model), np.mean(np.square(u), axis=1)
-    d, c, g = hessian.weight_parts(functions, drawn.model.a, lam, y)
+    d, c, g = hessian.weight_parts(functions, drawn.model.a, lam, y, np)
     parts = d[:, :, None] * np.eye(lam.shape[1]) + c[:, None, None] * g[:, :, None] * g[:, None, :]
     np.testing.assert_allclose(parts, drawn.model.weights(lam, drawn.model.outputs(u)), atol=1e-13)
 

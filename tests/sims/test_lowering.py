@@ -20,7 +20,6 @@ WIDE = {
     "_in_units",
     "_small",
     "_rotate",
-    "weight_parts",
     "_sweep",
     "_normals",
     "_descend",

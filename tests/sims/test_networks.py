@@ -17,7 +17,7 @@ from sims.rows import row_mesh
 from sims.sampling import sample_grid, sample_point
 from sims.signal import student_shares
 from sims.threefry import row_block
-from tests.sims.instances import host_draw
+from tests.sims.instances import host_draw, loss_of
 from theory.checks import ParameterError
 from theory.model import Committee, Target
 from theory.model.network import Network
@@ -73,7 +73,7 @@ def autodiff(drawn):
     data, y = drawn.data[: drawn.m], instance.outputs(drawn)
 
     def flat(w):
-        return hessian.loss(drawn.model, w.reshape(drawn.student.shape), drawn.teacher, data, y)
+        return loss_of(drawn.model, w.reshape(drawn.student.shape), drawn.teacher, data, y)
 
     return np.asarray(jax.jit(jax.hessian(flat))(drawn.student.ravel()))
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sims import hessian, instance
+from sims import instance
 from sims.dynamics import hessians
 from sims.dynamics.flow import Rules
 from sims.dynamics.hessians import NAMES, predicted_along, quenched_at
@@ -14,7 +14,7 @@ from sims.dynamics.run import descend_batch
 from sims.dynamics.samples import sample_descents
 from sims.dynamics.starts import used_by
 from sims.hessian import functions_of
-from tests.sims.instances import host_draw
+from tests.sims.instances import host_draw, loss_of
 from theory.checks import ParameterError
 from theory.finite.quenched import quenched
 from theory.model import Committee, Network
@@ -41,7 +41,7 @@ def test_both_hessians_are_second_derivatives_anywhere_on_the_path(drawn):
     plain, riemannian = hessians.hessians(drawn.model, data, teacher, np.asarray(student))
 
     def flat(w):
-        return hessian.loss(drawn.model, w.reshape(student.shape), teacher, data)
+        return loss_of(drawn.model, w.reshape(student.shape), teacher, data)
 
     def along(v):
         return flat(retract(student + tangent(student, v.reshape(student.shape))))

@@ -16,7 +16,7 @@ from sims.dynamics import hessians
 from sims.dynamics.flow import End, Rules
 from sims.dynamics.problem import retract, tangent
 from tests.sims.instances import descended as descend
-from tests.sims.instances import descents, hessian_product, host_draw, riemannian_gradient
+from tests.sims.instances import descents, hessian_product, host_draw, loss_of, riemannian_gradient
 from theory.checks import ParameterError
 from theory.model import Committee
 from theory.model.network import Network
@@ -45,7 +45,7 @@ def test_norms_are_kept(every_step):
 
 def test_every_step_lowers_the_loss_by_armijos_share(every_step):
     model, data, teacher, rules, path = every_step
-    losses = jax.jit(jax.vmap(partial(hessian.loss, model), (0, None, None)))
+    losses = jax.jit(jax.vmap(partial(loss_of, model), (0, None, None)))
     for s in range(data.shape[0]):
         loss = np.asarray(losses(path.student[s], teacher[s], data[s]))
         np.testing.assert_allclose(path.loss[s], loss, rtol=1e-12)
@@ -202,7 +202,7 @@ def test_networks_descend(model, dynamics, steps):
     data, functions, y = drawn.data[: drawn.m], hessian.functions_of(model), instance.outputs(drawn)
 
     def loss(w):
-        return hessian.loss(model, w, drawn.teacher, data, y)
+        return loss_of(model, w, drawn.teacher, data, y)
 
     def along(v):
         return loss(retract(drawn.student + tangent(drawn.student, v)))
