@@ -6,12 +6,15 @@ SIMS = Former(
     "sims",
     opens={
         "backend": "pinned",
+        "checks": "resolution",
+        "checks:require_resolved": "sampling.require_resolved",
+        "checks:weight_spread": "sampling.weight_spread",
         "dynamics.flow": "dynamics.state",
         "functions": "activations losses targets",
         "krylov": "krylov.memory krylov.settings",
         "machine": "card limits",
         "operator": "operator.operator",
-        "sampling": "one_draw resolution",
+        "sampling": "one_draw",
         "signal": "observables",
     },
     says={

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from sims import checks, instance, machine, solvers
 from sims.backend import pinned
 from sims.instance import Instance, draw_on_host
-from sims.krylov import Settings, krylov_bytes, require_resolved
+from sims.krylov import Settings, krylov_bytes
 from sims.krylov.solver import lowest_of_sets
 from sims.operator import hessian_operator
 from sims.signal import Observable, student_shares
@@ -269,7 +269,7 @@ def _request(
     if k > order:
         raise ParameterError(f"eigenpairs must be at most p N = {order}, got {k}")
     choice("solver", solver, ["auto", *SOLVERS])
-    require_resolved(model, n, alpha, dtype)
+    checks.require_resolved(model, n, alpha, dtype)
     name = preferred_solver(model, n, alpha, k, dtype) if solver == "auto" else solver
     return k, name, 1 if batch is None else count("batch", batch)
 
@@ -426,7 +426,7 @@ def sample_grid(
         dense=False,
     )
     for each, alpha in points:
-        require_resolved(each, n, alpha, dtype)
+        checks.require_resolved(each, n, alpha, dtype)
     drawn = instance.draw(model, n, largest, seed=seed, sample=sample, dtype=dtype, data=False, shared=True)
     pairs = [(each, checks.samples_of(alpha, n)) for each, alpha in points]
     operator = hessian_operator(drawn, stored=flag("stored", stored), points=pairs)

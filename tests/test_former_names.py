@@ -25,7 +25,7 @@ WORKS = {
     "sims.observables.Observable": "sims.signal:Observable",
     "sims.operator.operator.hessian_operator": "sims.operator:hessian_operator",
     "sims.pinned.pinned": "sims.backend:pinned",
-    "sims.resolution.require_resolved": "sims.sampling:require_resolved",
+    "sims.resolution.require_resolved": "sims.checks:require_resolved",
     "sims.targets.target_of": "sims.functions:target_of",
     "theory.TeacherBranch": "theory:Spectrum",
     "theory.ThresholdMap": "theory:Threshold",

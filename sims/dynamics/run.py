@@ -217,19 +217,8 @@ def descend(
             rows.append(_record(problem, state, teacher))
         if ended:
             break
-    time_, loss, gradient, taken, overlap = (np.array(column) for column in zip(*rows, strict=True))
-    return Track(
-        time_,
-        loss,
-        gradient,
-        taken,
-        overlap,
-        int(state.code),
-        np.array(state.student),
-        state,
-        problem,
-        teacher,
-    )
+    columns = (np.array(column) for column in zip(*rows, strict=True))
+    return Track._make((*columns, int(state.code), np.array(state.student), state, problem, teacher))
 
 
 def _record(problem: Problem, state: Any, teacher: Array) -> tuple[Any, ...]:

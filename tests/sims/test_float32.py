@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from bbp import sweep
-from sims import hessian, krylov
+from sims import checks, hessian
+from sims.checks import require_resolved, weight_spread
 from sims.instance import draw
-from sims.krylov import require_resolved, weight_spread
 from sims.sampling import SOLVERS, sample_grid, sample_point
 from theory.checks import ParameterError
 from theory.model import Committee
 from theory.model.network import Network
 
-LIMIT = krylov.ERROR / (2 * krylov.FLOOR * np.finfo(np.float32).eps)
+LIMIT = checks.ERROR / (2 * checks.FLOOR * np.finfo(np.float32).eps)
 
 
 def double(drawn):
