@@ -111,3 +111,28 @@ def hessian_product(
     """Riemannian Hessian times a tangent vector (p, N), without forming the matrix (see sims.dynamics.problem)."""
     problem = whole(data, y, a, functions)
     return problem.product(student, vector, lam, row_products(student, problem.gradient(lam)))
+
+
+class Matrix:
+    """A dense symmetric matrix as an operator of one set, to put any spectrum before the solver."""
+
+    sets, units = 1, (1.0,)
+
+    def __init__(self, matrix: Any):
+        self.matrix = jnp.asarray(matrix)
+        self.order, self.dtype = len(matrix), np.dtype(self.matrix.dtype)
+
+    def product(self, chosen: Any, blocks: Any) -> Any:
+        return [self.matrix @ block for block in blocks]
+
+    def lowered(self) -> Any:
+        return Matrix(self.matrix.astype(jnp.float32))
+
+    def ordered(self, vectors: Any) -> Any:
+        return vectors
+
+
+def with_spectrum(values: NDArray, seed: int = 0) -> tuple[NDArray, NDArray]:
+    """A matrix with these eigenvalues and random eigenvectors, and the vectors."""
+    q = np.linalg.qr(np.random.default_rng(seed).standard_normal((len(values), len(values))))[0]
+    return (q * values) @ q.T, q

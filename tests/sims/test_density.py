@@ -5,7 +5,7 @@ import pytest
 
 from sims.density import Quadrature, lanczos_quadrature, measure_of
 from sims.operator import hessian_operator
-from tests.sims.instances import dense_hessian, host_draw
+from tests.sims.instances import Matrix, dense_hessian, host_draw, with_spectrum
 from theory.checks import ParameterError
 from theory.exact.bulk import bulk_edge
 from theory.model import Committee
@@ -119,32 +119,14 @@ def test_a_rank_below_the_number_of_steps(steps):
         assert np.allclose(found.moment(1)[0], same.moment(1)[0], rtol=1e-9)
 
 
-class Known:
-    """A matrix as an operator in no unit of its own."""
-
-    sets, units, dtype = 1, (1.0,), np.dtype("float64")
-
-    def __init__(self, values, order):
-        q = np.linalg.qr(np.random.default_rng(0).standard_normal((order, len(values))))[0]
-        self.matrix, self.order = (q * values) @ q.T, order
-
-    def product(self, chosen, blocks):
-        return [self.matrix @ np.asarray(block) for block in blocks]
-
-    def lowered(self):
-        return None
-
-    def ordered(self, vectors):
-        return vectors
-
-
 @pytest.mark.parametrize("scale", [1.0, 1e155, 1e-155, -1e155])
 def test_few_levels_at_any_scale(scale):
     """c 1, a projector on 20 of 60 dimensions, 0, 10 levels and a null space: each rule is its probe's whole measure."""
     few = np.linspace(1, 3, 10)
     for values, atom in ((np.ones(60), 0.0), (np.ones(20), 2 / 3), (np.zeros(1), 0.5), (few, 0.5)):
         known = np.append(values, np.zeros(60 - len(values)))
-        found = lanczos_quadrature(Known(values * scale, 60), probes=32, steps=20, atom=atom)
+        operator = Matrix(with_spectrum(known * scale)[0])
+        found = lanczos_quadrature(operator, probes=32, steps=20, atom=atom)
         assert np.all(found.whole) and np.isfinite(found.nodes).all()
         gaps = np.min(np.abs(found.nodes[:, :, None] / scale - known), axis=2)[found.weights > 1e-12]
         assert np.max(gaps) < 1e-9  # nodes of any weight are eigenvalues
@@ -152,10 +134,11 @@ def test_few_levels_at_any_scale(scale):
         share, _ = found.fraction_below(x * abs(scale))
         # 32 probes of 60 entries: 5 standard deviations of sqrt(2 F (1 - F) / 1920)
         assert np.all(np.abs(share - np.mean(known * np.sign(scale) < x[:, None], axis=1)) < 0.081)
-    alone = lanczos_quadrature(Known(np.ones(60) * scale, 60), probes=2, steps=20)
+    multiple = Matrix(np.eye(60) * scale)
+    alone = lanczos_quadrature(multiple, probes=2, steps=20)
     assert np.isclose(alone.moment(1)[0] / scale, 1, rtol=1e-12)
     with pytest.raises(ParameterError, match="atom must be 0 where the matrix has no null space"):
-        lanczos_quadrature(Known(np.ones(60) * scale, 60), probes=2, steps=20, atom=0.5)
+        lanczos_quadrature(multiple, probes=2, steps=20, atom=0.5)
 
 
 def test_unfit_arguments(case):

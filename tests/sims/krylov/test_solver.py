@@ -1,6 +1,5 @@
 """Block Krylov against dense eigh: no missing and no false pairs. tests/README.md states the oracles."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -8,7 +7,7 @@ from sims.krylov import FLOOR, Plan, Settings
 from sims.krylov.solver import lowest_krylov
 from sims.operator import hessian_operator
 from sims.solvers import Code
-from tests.sims.instances import Case, dense_hessian, projector_error, random_cases
+from tests.sims.instances import Case, Matrix, dense_hessian, projector_error, random_cases, with_spectrum
 from theory.checks import ParameterError
 
 SMALL = random_cases([(1, 1), (1, 4), (2, 1), (2, 3), (3, 2)], 2, seed=11)
@@ -31,31 +30,6 @@ WHOLE_RANGE = [
     *random_cases([(n, p) for n in (250, 500) for p in WIDTHS], 6, seed=16),
     *random_cases([(1000, p) for p in WIDTHS], 5, seed=17),
 ]  # 200 instances
-
-
-class Matrix:
-    """A dense symmetric matrix as an operator of one set, to put any spectrum before the solver."""
-
-    sets, units = 1, (1.0,)
-
-    def __init__(self, matrix):
-        self.matrix = jnp.asarray(matrix)
-        self.order, self.dtype = len(matrix), np.dtype(self.matrix.dtype)
-
-    def product(self, chosen, blocks):
-        return [self.matrix @ block for block in blocks]
-
-    def lowered(self):
-        return Matrix(self.matrix.astype(jnp.float32))
-
-    def ordered(self, vectors):
-        return vectors
-
-
-def with_spectrum(values, seed=0):
-    """A matrix with these eigenvalues and random eigenvectors, and the vectors."""
-    q = np.linalg.qr(np.random.default_rng(seed).standard_normal((len(values), len(values))))[0]
-    return (q * values) @ q.T, q
 
 
 def check_against_dense(case, dtype="float64", tol=1e-8, settings=None):

@@ -8,7 +8,7 @@ import pytest
 
 from sims.krylov import Plan, Settings
 from sims.krylov.space import FEW, Space, inverse_of, lowest, spectral_norm, times
-from tests.sims.krylov.test_solver import with_spectrum
+from tests.sims.instances import with_spectrum
 
 ORDER, BLOCK = 360, 6
 SPECTRA = {
