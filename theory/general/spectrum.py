@@ -85,15 +85,13 @@ def edge(model: Network, alpha: float) -> Edge:
     Returns
     -------
     Edge
-        value (units of the Hessian, of (p/2) H for p = inf), kind, error, route. Holds for every alpha > 0; for alpha < 1 the
-        atom of mass 1 - alpha at 0 is not part of the bulk.
+        value (units of the Hessian, of (p/2) H for p = inf), kind, error, route; "unresolved", with the reason, where no rule
+        of averages settles. Holds for every alpha > 0; for alpha < 1 the atom of mass 1 - alpha at 0 is not part of the bulk.
 
     Raises
     ------
     ParameterError
         Unless model is a Network and alpha one positive number.
-    NotConverged
-        Where no rule of averages settles.
 
     >>> found = edge(Network(1, 1, 1.0), 1.5)
     >>> round(found.value, 6), found.kind, found.error, found.route
@@ -120,7 +118,7 @@ def outliers(model: Network, alpha: float) -> tuple[Outlier, ...]:
 
     Raises
     ------
-    ParameterError, NotConverged
+    ParameterError
         As `edge`.
 
     >>> outliers(Network(1, 1, 1.0), 1.0)
@@ -219,8 +217,6 @@ def spectrum(model: Network, alpha: ArrayLike) -> Spectrum:
     ------
     ParameterError
         Unless model is a Network and every alpha positive.
-    NotConverged
-        As `edge`.
 
     >>> spectrum(Network(1, 1, 1.0), [1.0, 2.0, 3.0]).overlap.round(4)
     array([   nan, 0.1495, 0.2838])
