@@ -155,7 +155,7 @@ def all_but_diagram(state: State) -> Answer:
         found |= _threshold(state, end)
     if model.is_committee:
         found |= with_density(state, curves.at(model, alpha), *curves.committee_density(model, alpha))
-        found |= with_branch(curves.branch(model, end), end)
+        found |= with_branch(curves.committee_branch(model, end), end)
     else:
         found.sources |= {name: empty(name) for name in ("density", "zoom", "atom", "branch")}
     found |= _present(state)

@@ -1,8 +1,8 @@
 """Theory behind the panels: numbers, density, branches over alpha, phases; cached, every call bounded in size.
 
 All numbers are in units of the Hessian ((p/2) H for p = inf), as in `theory`. Of the quadratic committee everything is there at
-once (`committee_density`, `branch`). Of a model with options the numbers are, and its curves are computed beside the page
-(`general_density`, `general_branch`); where students mix, each edge solves for p x p matrices, and the numbers take long too
+once (`committee_density`, `committee_branch`). Of a model with options the numbers are, and its curves are computed beside the
+page (`general_density`, `branch`); where students mix, each edge solves for p x p matrices, and the numbers take long too
 (`is_slow`).
 """
 
@@ -27,7 +27,6 @@ from theory.model import Network
 Array = NDArray[np.float64]
 Columns = dict[str, Any]
 
-BRANCH = ("alpha", "edge", "outlier", "overlap")
 BRANCH_POINTS = 90
 ZOOM_POINTS = 60
 DENSITY_POINTS = 150
@@ -89,23 +88,21 @@ def axis_end(model: Network, alpha: float) -> float:
     return end * 2.0 ** max(0, math.ceil(math.log2(1.02 * alpha / end)))
 
 
+def branch(model: Network, alphas: Array) -> Columns:
+    """Edge, outlier (NaN: none) and q2 with the teacher (0: none) at these alphas."""
+    found = spectrum(model, alphas)
+    overlap = np.nan_to_num(found.overlap * found.teacher_share)
+    return {"alpha": alphas, "edge": found.edge, "outlier": found.outlier, "overlap": overlap}
+
+
 @lru_cache(maxsize=64)
-def branch(model: Network, end: float) -> Columns:
-    """Edge, outlier (NaN: none) and q2 (0: none) of a committee over alpha from end/200 to `end`, with alpha_BBP itself twice,
-    for the jump and the kink there."""
+def committee_branch(model: Network, end: float) -> Columns:
+    """The branch of a committee from alpha = end/200 to `end`, with alpha_BBP itself twice, for the jump and the kink there."""
     start = threshold_of(model).alpha
     below = np.linspace(end / 200, start, 1 + max(20, int(BRANCH_POINTS * start / end)))[:-1]
     beyond = start + (end - start) * np.linspace(0, 1, BRANCH_POINTS - 40) ** 2
     beyond[0] = start * (1 + 1e-9)
-    alpha = np.concatenate([below, [start * (1 - 1e-9)], beyond])
-    found = spectrum(model, alpha)
-    return dict(zip(BRANCH, (alpha, found.edge, found.outlier, np.nan_to_num(found.overlap)), strict=True))
-
-
-def general_branch(model: Network, alphas: Array) -> Array:
-    """The rows of BRANCH (4, n) of any model at these alphas."""
-    found = spectrum(model, alphas)
-    return np.array([alphas, found.edge, found.outlier, np.nan_to_num(found.overlap * found.teacher_share)])
+    return branch(model, np.concatenate([below, [start * (1 - 1e-9)], beyond]))
 
 
 def general_density(model: Network, alpha: float, here: Found) -> tuple[Columns, float] | str:

@@ -306,13 +306,12 @@ class Session:
         if self._branch_of != wanted:
             end = curves.axis_end(model, alpha)
             count, step = (SLOW_POINTS, 1) if slow else (POINTS, AT_ONCE)
-            alphas, table = np.linspace(end / count, end, count), np.empty((len(curves.BRANCH), 0))
+            alphas, columns = np.linspace(end / count, end, count), empty("branch")
             for first in range(0, count, step):
                 told("edge and outlier against α", 0.2 + 0.8 * first / count)
-                more = await do(curves.general_branch, model, alphas[first : first + step])
-                table = np.concatenate([table, more], axis=1)
-                if slow or table.shape[1] == count:
-                    columns = dict(zip(curves.BRANCH, table, strict=True))
+                more = await do(curves.branch, model, alphas[first : first + step])
+                columns = {name: np.append(columns[name], more[name]) for name in columns}
+                if slow or len(columns["alpha"]) == count:
                     self._then(self._show, answers.with_branch(columns, end))
             self._then(setattr, self, "_branch_of", wanted)
         self._then(self._tell, {"finite-words": COMMITTEE_ALONE})

@@ -59,7 +59,7 @@ def test_the_density_drawn_is_that_of_theory(model, alpha, bound):
 
 def test_branches_are_those_of_single_calls():
     model = Committee(1, 2, 0.5)
-    found = curves.branch(model, curves.axis_end(model, 3.0))
+    found = curves.committee_branch(model, curves.axis_end(model, 3.0))
     for index in (0, 40, len(found["alpha"]) // 2, -1):
         alpha = float(found["alpha"][index])
         out = next(iter(theory.outliers(model, alpha)), None)

@@ -14,13 +14,13 @@ import pytest
 import theory
 from bbp import phase, sweep
 from bbp.explorer.answer import answer, number, with_branch, with_density, with_numbers, without_density
-from bbp.explorer.curves import BRANCH, at, axis_end, general_branch, general_density
+from bbp.explorer.curves import at, axis_end, branch, general_density
 from bbp.explorer.figures import SHAPES
 from bbp.explorer.files import SIGNS, Held, options_of, read
 from bbp.explorer.state import CONTROLS, State, command, python_lines, text_of
 from bbp.files import dataset
 from bbp.plots.descent import mean_in_time
-from theory import Network, ParameterError, bbp_threshold, bulk_edge, outliers
+from theory import Network, ParameterError
 from theory.answers import Edge, Found, Outlier
 from theory.general import density, lowest_branch, spectrum, threshold
 
@@ -109,18 +109,6 @@ def test_readouts_and_biases_are_the_model_s():
         replace(state, p=1).model  # noqa: B018
 
 
-@pytest.mark.parametrize("state", STATES)
-def test_python_lines_print_the_numbers_of_the_page(state):
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(python_lines(state), {})
-    lines = printed.getvalue().splitlines()
-    assert lines[0] == str(threshold(state.model))
-    assert lines[1] == str(bulk_edge(state.model, state.alpha))
-    assert lines[2] == str(outliers(state.model, state.alpha))
-    assert float(lines[3]) >= 0
-
-
 def test_the_command_line_runs(tmp_path, capsys):
     for index, (state, program) in enumerate(
         [
@@ -139,38 +127,27 @@ def test_the_command_line_runs(tmp_path, capsys):
         assert program.main(words) == 0, capsys.readouterr().err
 
 
-@pytest.mark.parametrize("state", STATES)
-def test_words_are_those_of_theory(state):
-    words = answer(state).words
-    threshold, edge, out = (
-        bbp_threshold(state.model),
-        bulk_edge(state.model, state.alpha),
-        next(iter(theory.outliers(state.model, state.alpha)), None),
-    )
-    assert words["alpha_bbp"] == f"{number(threshold.alpha)} {threshold.kind}"
-    assert words["edge"] == f"{number(edge.value)} {edge.kind}"
-    assert words["outlier"] == (number(out.value) if out else "none")
-    assert words["overlap"] == (number(out.overlap) if out else "0")
-
-
-@pytest.mark.parametrize("state", NETWORKS)
-def test_a_model_with_options_shows_the_numbers_of_the_general_theory(state):
-    found = answer(state)
+@pytest.mark.parametrize("state", STATES + NETWORKS)
+def test_words_and_python_lines_are_those_of_theory(state):
+    found, printed = answer(state), io.StringIO()
     exact, first = spectrum(state.model, state.alpha), threshold(state.model)
-    assert found.words["edge"].endswith(exact.kind)
-    assert found.words["edge"].startswith(number(exact.edge)) or math.isnan(exact.edge)
-    assert found.words["overlap"] == (
-        number(float(exact.overlaps[0] * exact.teacher_share[0])) if len(exact.overlaps) else "0"
+    kind, place = exact.kind, exact.edge
+    assert found.words["edge"] == (f"{number(place)} {kind}" if math.isfinite(place) else kind)
+    assert found.words["alpha_bbp"] == (
+        f"{number(first.alpha)} {first.kind}" if math.isfinite(first.alpha) else first.kind
     )
-    assert found.words["alpha_bbp"].endswith(first.kind)
+    assert found.words["outlier"] == (", ".join(map(number, exact.outliers[:4])) or "none")
+    shares = exact.overlaps * exact.teacher_share
+    assert found.words["overlap"] == (number(float(shares[0])) if len(shares) else "0")
     np.testing.assert_array_equal(found.sources["outlier"]["lam"], exact.outliers)
-    printed = io.StringIO()
+    for left, right, low, high in found.axes.values():
+        assert left < right and low < high
     with contextlib.redirect_stdout(printed):
         exec(python_lines(state), {})
-    assert printed.getvalue().splitlines()[0] == str(first)
-    for left, right, low, high in found.axes.values():
-        assert left < right
-        assert low < high
+    lines = printed.getvalue().splitlines()
+    answers = first, theory.edge(state.model, state.alpha), theory.outliers(state.model, state.alpha)
+    assert lines[:3] == [str(each) for each in answers]
+    assert float(lines[3]) >= 0 if state.model.is_committee else len(lines) == 3
 
 
 @pytest.mark.parametrize("state", STATES + NETWORKS)
@@ -223,7 +200,7 @@ def test_the_numbers_of_a_slow_model_follow_with_their_errors():
 def test_the_curves_of_a_model_with_options_are_those_of_the_general_theory():
     state = State(p=1, a=2.0, alpha=6.0, activation="tanh")
     end = axis_end(state.model, state.alpha)
-    columns = dict(zip(BRANCH, general_branch(state.model, np.linspace(end / 12, end, 12)), strict=True))
+    columns = branch(state.model, np.linspace(end / 12, end, 12))
     exact = lowest_branch(state.model, columns["alpha"])
     np.testing.assert_allclose(columns["edge"], exact.edge, rtol=1e-12)
     overlap = np.nan_to_num(exact.overlap * exact.teacher_share)
