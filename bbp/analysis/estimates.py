@@ -67,14 +67,12 @@ NOTHING = Estimate(np.nan, np.nan, np.nan, np.nan)
 
 
 def columns(
-    name: str, dims: Sequence[str], estimates: Any, parts: int = 4, attrs: dict[str, Any] | None = None
+    name: str, dims: Sequence[str], estimates: Any, attrs: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """NAME, NAME_error, NAME_low, NAME_high (the first `parts` of them) over dims, from nested lists of estimates."""
+    """NAME, NAME_error, NAME_low, NAME_high over dims, from nested lists of estimates."""
     cells = np.array(estimates, dtype=np.float64)
     cells = cells if cells.ndim > len(dims) else np.empty((*cells.shape, 4))
-    return {
-        name + end: (dims, cells[..., k], {} if end else attrs or {}) for k, end in enumerate(ENDS[:parts])
-    }
+    return {name + end: (dims, cells[..., k], {} if end else attrs or {}) for k, end in enumerate(ENDS)}
 
 
 def from_replicates(value: float, replicates: ArrayLike) -> Estimate:

@@ -64,7 +64,7 @@ def recovery(
     made |= {name: [fraction(row) for row in rows] for name, rows in shares.items()}
     own: dict[str, Any] = {}
     for name, words in AVERAGES.items():
-        own |= columns(name, ["alpha"], made[name], attrs={"long_name": words})
+        own |= columns(name, ["alpha"], made[name], {"long_name": words})
     late = midpoint(alpha, hits + moving, rng) if np.nansum(moving) else middle
     own |= columns("midpoint", [], middle) | columns("midpoint_if_moving_recover", [], late)
     own["onset"] = (), onset(alpha, made["final"], chance(found.attrs["p"], found.attrs["p_star"], n))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -106,12 +106,10 @@ def estimates(sweep: xr.Dataset, *, repeats: int = 1000, seed: int = 0) -> xr.Da
     rng = np.random.default_rng(seed)
     seen = observables(sweep).drop_vars("eigenvalues").transpose(..., "sample")
     found: dict[str, Any] = {}
-    for name in dict.fromkeys((*NAMES, *map(str, seen.data_vars))):
-        each = [
-            [fraction(x) if name.startswith("phi") else bootstrap(x, rng, repeats=repeats) for x in row]
-            for row in seen[name].values
-        ]
-        found |= columns(name, ("n", "alpha"), each, attrs=seen[name].attrs)
+    for name in map(str, seen.data_vars):
+        how = fraction if name.startswith("phi") else partial(bootstrap, rng=rng, repeats=repeats)
+        each = np.apply_along_axis(how, -1, seen[name].values)
+        found |= columns(name, ("n", "alpha"), each, seen[name].attrs)
     return xr.Dataset(found, {"n": seen.n, "alpha": seen.alpha})
 
 
@@ -127,7 +125,7 @@ def summarise(sweep: xr.Dataset) -> xr.Dataset:
     seen = observables(sweep).drop_vars("eigenvalues")
     grid = tuple(str(dim) for dim in seen.lowest.dims if dim != "sample")
     found: dict[str, Any] = {"samples": (grid, (sweep.status == DONE).sum("sample").values)}
-    for name in dict.fromkeys(("lowest", "overlap", "phi_group", "gap", *map(str, seen.data_vars))):
+    for name in map(str, seen.data_vars):
         values = seen[name].transpose(..., "sample").values
         if name == "phi_group":
             shares = np.apply_along_axis(fraction, -1, values)

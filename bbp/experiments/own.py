@@ -161,10 +161,7 @@ def found(kind: str, name: Any, source: str) -> Entry:
         return name.entry
     if source not in _seen and (":" in name or kind == "inputs"):
         try:
-            if kind == "inputs":
-                recorded(read_inputs(name))
-            else:
-                _loaded(kind, name)
+            read(kind, name)
         except (ParameterError, FileError) as error:
             return _absent(kind, name, source, str(error))
     if held := _seen.get(source):
