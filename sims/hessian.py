@@ -184,7 +184,7 @@ def hessian(drawn: Instance) -> NDArray:
 
 def dense_blas(data: NDArray, F: NDArray) -> NDArray:
     """The Hessian (pN, pN) on the host, column-major, from data (M, N) and weights F (M, p, p); symmetric, to rounding where
-    N is small. Raises ParameterError on arrays that do not fit.
+    N is small.
 
     Each block X^T diag(f) X is symmetric: rows of positive and of negative weight go to one symmetric rank
     update each (syrk), half the operations of a general product, which small ones are nevertheless faster by.
@@ -204,6 +204,7 @@ def dense_blas(data: NDArray, F: NDArray) -> NDArray:
     Raises
     ------
     theory.checks.ParameterError
+        On arrays that do not fit.
     """
     data, F = (np.asarray(array) for array in _rows_and_weights(data, F))
     p, n = F.shape[-1], data.shape[1]

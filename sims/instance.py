@@ -344,13 +344,13 @@ def teacher_noise(
 
 @pinned
 def outputs(instance: Instance, u: NDArray | None = None) -> NDArray[np.float64]:
-    """Teacher outputs y (M,) with their noise on the host; u (M, p_star) as from `labels`, which is called without it.
+    """Teacher outputs y (M,) with their noise on the host.
 
     Parameters
     ----------
     instance : Instance
     u : array (M, p_star)
-        Preactivations of the teacher, as from `labels`.
+        Preactivations of the teacher; None: those of `labels`.
 
     Returns
     -------

@@ -201,7 +201,7 @@ def bytes_needed(
     solver: str = "auto",
     batch: int | None = None,
 ) -> int:
-    """Peak bytes of `sample_point` with these arguments. Raises ParameterError on unfit ones.
+    """Peak bytes of `sample_point` with these arguments.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ def bytes_needed(
     Returns
     -------
     int
-        Bytes of the device that solves.
+        Of the device that solves.
 
     Raises
     ------
