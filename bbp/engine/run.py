@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -104,12 +105,16 @@ class Results:
     @property
     def samples(self) -> int:
         """How many samples were run."""
-        return sum(int(np.count_nonzero(columns["status"] != NOT_RUN)) for columns in self._columns.values())
+        return self._count(DONE, FAILED)
 
     @property
     def failed(self) -> int:
         """How many samples failed."""
-        return sum(int(np.count_nonzero(columns["status"] == FAILED)) for columns in self._columns.values())
+        return self._count(FAILED)
+
+    def _count(self, *codes: int) -> int:
+        # A list at once: after a signal another thread asks, while this one may add a point.
+        return sum(int(np.isin(columns["status"], codes).sum()) for columns in list(self._columns.values()))
 
     def _status(self, point: Point, number: int) -> NDArray[np.int8]:
         """That of the first `number` samples."""
@@ -515,5 +520,6 @@ _interrupted: dict[str, Results] = {}  # of runs in memory, by what they are
 
 def _consecutive(samples: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     """(start, stop) of the runs of consecutive numbers in a rising sequence."""
-    for run in np.split(samples, np.flatnonzero(np.diff(samples) > 1) + 1) if len(samples) else ():
-        yield int(run[0]), int(run[-1]) + 1
+    ends = [0, *(np.flatnonzero(np.diff(samples) > 1) + 1), len(samples)]
+    for start, stop in pairwise(ends) if len(samples) else ():
+        yield int(samples[start]), int(samples[stop - 1]) + 1

@@ -93,14 +93,6 @@ def test_the_table_s_digits_are_those_of_its_errors(made_up):
     assert fine[5:8] == cells[5:8]
 
 
-def test_the_same_command_again_computes_nothing(bbp, tiny, out, count_samples):
-    first = bbp("sweep", *tiny, "--out", out)
-    done = len(count_samples)
-    again = bbp("sweep", *tiny, "--out", out)
-    assert done == 48 and len(count_samples) == done
-    assert again.code == 0 and again.out == first.out and "was already finished" in again.err
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -203,30 +195,6 @@ def test_a_failed_sample_is_recorded_and_the_rest_goes_on(bbp, tiny, out, refere
     assert bbp("sweep", *tiny, "--out", out, "--retry-failed").code == 0
     same(dataset.open(out), reference)
     assert not out.with_name("sweep.h5.parts").exists()
-
-
-def test_resume_computes_only_what_is_missing(bbp, tiny, out, reference, same, count_samples, monkeypatch):
-    real = units.Parts.save
-
-    def stop_after(parts, *rest):
-        if len(list(parts.path.glob("*.npz"))) == 10:
-            raise KeyboardInterrupt
-        real(parts, *rest)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(units.Parts, "save", stop_after)
-        said = bbp("sweep", *tiny, "--out", out)
-    assert (
-        said.code == 130 and "20 samples are kept" in said.err and "--resume" in said.err and not out.exists()
-    )
-    refused = bbp("sweep", *tiny, "--out", out)
-    assert refused.code == 2 and "has an unfinished run" in refused.err
-    other = bbp("sweep", *tiny, "--out", out, "--resume", "--seed", "3")
-    assert other.code == 2 and "seed 0 there, 3 here" in other.err
-    count_samples.clear()
-    assert bbp("sweep", *tiny, "--out", out, "--resume", "--block", "5").code == 0
-    assert len(count_samples) == 28
-    same(dataset.open(out), reference)
 
 
 def test_samples_of_two_random_streams_are_never_mixed(bbp, tiny, out, reference, same, monkeypatch):

@@ -147,19 +147,6 @@ def test_streams_are_compared_where_there_are_any(units):
     assert not executors._foreign(compute(drawing), drawing)
 
 
-def test_any_executor_gives_the_same_bits(tmp_path):
-    settings = {"alpha_grid": "0.8,1.6", "n": "24", "samples": 4, "block": 2}
-    one = executors.here
-    experiment = SWEEPS.experiment({k: v for k, v in settings.items() if k != "block"})
-    found = [experiment.unit(point, first, 2) for point in experiment.points(None) for first in (0, 2)]
-    plain = list(one(found))
-    with concurrent.futures.ThreadPoolExecutor(2) as threads:
-        results = sorted(executors.results(threads, found), key=lambda result: (result.point, result.first))
-    for mine, theirs in zip(plain, results, strict=True):
-        for name, values in mine.columns.items():
-            np.testing.assert_array_equal(values, theirs.columns[name])
-
-
 PROGRAM = """
 import sys
 from bbp.console import process

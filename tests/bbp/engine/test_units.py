@@ -136,27 +136,24 @@ def test_what_is_no_regular_file_is_skipped_and_left(bbp, tmp_path, kept, experi
     assert said.code == 0 and "4 samples in 2 units" in said.out
 
 
-def test_parts_of_an_older_program_are_refused_in_one_line(bbp, tmp_path):
-    """The first version's plan and names: told, and discarded by --force."""
-    out, words = tmp_path / "x.h5", ["--n", "12", "--alpha-grid", "1", "--samples", "1"]
-    old = out.with_name("x.h5.parts")
-    old.mkdir()
-    (old / "plan.json").write_text('{"format": "bbp-sweep-parts", "version": 1, "records": []}')
-    (old / "m000-n0000012-a3ff0000000000000-s0000000-1.npz").write_bytes(b"old")
-    for command in (["sweep", *words, "--out", out, "--resume"], ["info", out]):
-        said = bbp(*command)
-        assert said.code == 2 and said.err.count("\n") == 1 and "of another version of bbp" in said.err
-    assert bbp("sweep", *words, "--out", out, "--force").code == 0 and not old.exists()
-
-
-@pytest.mark.parametrize("text", ["{}", "[]", "3", "null", '{"records": []}'])
-def test_a_plan_that_is_none_is_told_in_a_line(bbp, tiny, tmp_path, text):
-    held = Parts(tmp_path / "x.h5")
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        ('{"format": "bbp-sweep-parts", "version": 1, "records": []}', "is of another version of bbp"),
+        ('{"format": "bbp-parts", "version": 2}', "is of another version of bbp"),
+        *((text, "is no plan of a run") for text in ("{}", "[]", "3", "null", '{"records": []}')),
+    ],
+)
+def test_plans_of_an_older_program_or_of_none_are_told_in_a_line(bbp, tmp_path, plan, words):
+    """As the first version's plan and names; discarded by --force."""
+    held, run = Parts(tmp_path / "x.h5"), ["--n", "12", "--alpha-grid", "1", "--samples", "1"]
     held.path.mkdir()
-    held.plan.write_text(text)
-    for command in (["sweep", *tiny, "--out", held.out, "--resume"], ["info", held.out]):
+    held.plan.write_text(plan)
+    (held.path / "m000-n0000012-a3ff0000000000000-s0000000-1.npz").write_bytes(b"old")
+    for command in (["sweep", *run, "--out", held.out, "--resume"], ["info", held.out]):
         said = bbp(*command)
-        assert said.code == 2 and "plan.json' is no plan of a run (--force discards the parts)" in said.err
+        assert said.code == 2 and said.err.count("\n") == 1 and f"plan.json' {words} (--force" in said.err
+    assert bbp("sweep", *run, "--out", held.out, "--force").code == 0 and not held.path.exists()
 
 
 def test_parts_of_other_library_versions_are_named_in_the_file(bbp, tmp_path, monkeypatch):
