@@ -422,20 +422,6 @@ def test_a_bad_link_opens_with_words(tab):
     assert tab.script("return document.querySelectorAll('#notice *').length") == 0
 
 
-def test_a_page_whose_server_stops_says_so(tab, small_sweep):
-    with explorer(str(small_sweep.path)) as (url, process):
-        tab.open(address=url)
-        assert tab.state() == State(p=1, a=0.5, n=20)
-        np.testing.assert_allclose(floats(tab.columns("sweep"))["lowest"], small_sweep.lowest, rtol=1e-12)
-        edge = tab.text("edge")
-        process.kill()
-        tab.says("notice", "has stopped", 15)
-        assert not tab.element("c-alpha").is_enabled()
-        assert tab.text("edge") == edge == answer(State(p=1, a=0.5, n=20)).words["edge"]
-    time.sleep(0.5)
-    assert all("WebSocket" in text or "Could not open websocket" in text for text in tab.complaints())
-
-
 def test_the_exported_page_needs_no_server(tab, small_export):
     tab.driver.get(small_export.as_uri() + "?p=2&p_star=1&a=0.5&alpha=1.7")
     tab.ready()
@@ -491,7 +477,9 @@ def ipr(vectors):
 """
 
 
-def test_a_file_with_functions_of_ones_own_is_shown_with_its_quantities(tab, tmp_path, monkeypatch):
+def test_a_file_with_functions_of_ones_own_is_shown_and_a_page_says_that_its_server_has_stopped(
+    tab, tmp_path, monkeypatch
+):
     """Its activation is the page's, theory and samples; the select has every quantity of the file, its observable too."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(OWN)
@@ -499,12 +487,13 @@ def test_a_file_with_functions_of_ones_own_is_shown_with_its_quantities(tab, tmp
     words += ["--activation", "mine.py:bend", "--observable", "mine.py:ipr", "--out", "own.h5"]
     assert sweep.main(words) == 0
     found = dataset.open("own.h5")
-    with explorer("own.h5") as (url, _):
+    with explorer("own.h5") as (url, process):
         assert "activation=mine.py%3Abend" in url
         tab.open(address=url)
         assert tab.element("c-activation").get_attribute("value") == "mine.py:bend"
         assert "--activation mine.py:bend" in tab.text("command")
-        assert len(tab.columns("sweep")["alpha"]) == 2
+        lowest = found.eigenvalues.values[0, :, :, 0].mean(axis=-1)
+        np.testing.assert_allclose(floats(tab.columns("sweep"))["lowest"], lowest, rtol=1e-12)
         options = tab.element("quantity").find_elements("tag name", "option")
         held = {option.get_attribute("value"): option.text for option in options}
         assert held["ipr"] == "inverse participation ratio" and {"lowest", "overlap", "gap"} <= set(held)
@@ -514,10 +503,16 @@ def test_a_file_with_functions_of_ones_own_is_shown_with_its_quantities(tab, tmp
             "ipr",
         )
         shown = floats(tab.columns("quantity"))
-        np.testing.assert_allclose(
-            shown["value"], found.ipr.isel(eigenpair=0).mean("sample").values.ravel(), rtol=1e-12
-        )
+        ipr = found.ipr.isel(eigenpair=0).mean("sample").values.ravel()
+        np.testing.assert_allclose(shown["value"], ipr, rtol=1e-12)
         tab.element("draw").click()
         tab.has("eigenvalues", "lam")
         assert tab.complaints() == []
-        tab.blank()
+        edge = tab.text("edge")
+        process.kill()
+        tab.says("notice", "has stopped", 15)
+        assert not tab.element("c-alpha").is_enabled()
+        assert tab.text("edge") == edge
+    time.sleep(0.5)
+    assert all("WebSocket" in text or "Could not open websocket" in text for text in tab.complaints())
+    tab.blank()
