@@ -19,7 +19,7 @@ from theory.finite.block import (
 )
 from theory.finite.bulk import Labels, edge_of, label_bulk
 from theory.finite.draw import draw
-from theory.model import Committee
+from theory.model import Network
 
 
 def off_diagonal_blocks(model, alpha, n, samples, share, rng):
@@ -60,7 +60,7 @@ def test_block_noise_has_its_three_sectors():
     single variance fails.
     """
     p, samples = 2, 160
-    blocks, t = off_diagonal_blocks(Committee(p, 2, 1.0), 3.0, 60, samples, 0.4, np.random.default_rng(1))
+    blocks, t = off_diagonal_blocks(Network(p, 2, 1.0), 3.0, 60, samples, 0.4, np.random.default_rng(1))
     free, same, tied = (t[:, 0] - t[:, 1]) / p, (t[:, 1] + t[:, 2]) / 2, (t[:, 1] - t[:, 2]) / 2
     trace = (blocks[:, 0, 0] + blocks[:, 1, 1]) / np.sqrt(2)
     traceless = np.stack([(blocks[:, 0, 0] - blocks[:, 1, 1]), blocks[:, 0, 1] + blocks[:, 1, 0]]) / np.sqrt(
@@ -86,7 +86,7 @@ def test_tilt_is_what_a_matrix_of_resolvents_does(p, a):
     0.8 of t at the isotropic edge, with the second-order term in z. The trace of T is p t but for a tenth of what it is off
     without that term; what T makes of the block beyond t I, on the teacher and a student, agrees to 6 % in norm:
     higher orders and the mean over the labels' directions, of order N^{-1/2}, make 0.4 to 3 % at N = 2,000."""
-    bare = draw(Committee(p, 1, a), 2400, 2000, range(1), 1).labels
+    bare = draw(Network(p, 1, a), 2400, 2000, range(1), 1).labels
     labels, t, eye = with_second_order(bare), 0.8 * edge_of(bare), np.eye(p)
     size = float(np.ravel(labels.n)[0])
     unit = labels.lam[0] / np.linalg.norm(labels.lam[0], axis=1, keepdims=True)
@@ -117,7 +117,7 @@ def test_what_stands_for_the_levels_left_out_is_smooth_next_to_the_edge():
     """p = 2: the mean block is singular at the edge, and the kept levels, with anisotropic couplings, hold all of
     that: the slope of what is left, on a teacher, between 0.01 and 0.03 of their width from the edge is within a
     third of that at 0.3 (the block's own slope there is more than five times as large)."""
-    drawn = draw(Committee(2, 2, 0.5), 600, 150, range(4), 3)
+    drawn = draw(Network(2, 2, 0.5), 600, 150, range(4), 3)
     drawn = replace(drawn, labels=with_second_order(drawn.labels))
     labels, order = drawn.labels, 2 * drawn.labels.n
     bulk = label_bulk(labels, order, 25)
@@ -139,7 +139,7 @@ def test_couplings_of_levels_have_the_covariance_of_their_bulk(p):
     """Bulks of one draw of labels, 200 of dimension 60: b b^T of their levels 3 to 6 to teacher and students, averaged, in
     units of its diagonal: each entry within 5 standard errors and 0.12, the size of what the levels'
     place and 1/N make (28 entries at most, false alarm 2e-5). Entries between students and teachers reach 0.3."""
-    model, n, rng = Committee(p, 3, 0.7), 60, np.random.default_rng(5)
+    model, n, rng = Network(p, 3, 0.7), 60, np.random.default_rng(5)
     drawn = draw(model, 10 * n * p, n, range(1), 2)
     w = p + 3
     drawn = replace(drawn, v=drawn.v[..., :w], extremes=0 * drawn.extremes, present=drawn.present[:, :w])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from theory import Committee, finite
+from theory import Network, finite
 from theory.exact import committee_labels
 from theory.finite.bulk import Labels, controlled_mean, label_bulk, label_excess
 from theory.finite.law import law_of_labels
@@ -11,7 +11,7 @@ from theory.general.dyson import Dyson
 
 
 def test_edge_of_the_labels_is_that_of_the_quenched_theory():
-    model, n = Committee(1, 1, 0.5), 200
+    model, n = Network(1, 1, 0.5), 200
     lam, u = committee_labels(model, 300, np.random.default_rng(3))
     bulk = label_bulk(Labels.of(model, lam[None], u[None], n), n, 25)
     exact = Dyson(model.weights(lam, model.outputs(u)), 1 / n).edge().value
@@ -26,7 +26,7 @@ def bulk_samples(labels, samples, rng):
     return np.linalg.eigvalsh(np.einsum("smi,m,smj->sij", rows, f, rows, optimize=True) / n)
 
 
-@pytest.mark.parametrize(("model", "alpha"), [(Committee(1, 3, 0.7), 6.0), (Committee(1, 1, 0.8), 0.7)])
+@pytest.mark.parametrize(("model", "alpha"), [(Network(1, 3, 0.7), 6.0), (Network(1, 1, 0.8), 0.7)])
 def test_curve_counts_levels_past_the_maximum_of_the_density(model, alpha):
     """Levels of 40 bulks that share their labels, N = 100, below each node of the curve: within 4 standard errors and half a
     level. The maximum of the density is near level 10 in the first case; the second has its atom at 0."""
@@ -44,7 +44,7 @@ def test_curve_counts_levels_past_the_maximum_of_the_density(model, alpha):
 
 @pytest.mark.parametrize(
     ("model", "alpha"),
-    [(Committee(1, 1, 0.5), 1.2), (Committee(2, 1, 0.3), 2.0), (Committee(4, 2, 3.0), 0.7)],
+    [(Network(1, 1, 0.5), 1.2), (Network(2, 1, 0.3), 2.0), (Network(4, 2, 3.0), 0.7)],
 )
 def test_sums_over_labels_exceed_their_means_by_nothing_on_the_average(model, alpha):
     """400 draws of 200 labels: within 4 of their standard errors (six comparisons, false alarm 4e-4)."""
@@ -73,7 +73,7 @@ def test_the_error_of_a_corrected_mean_is_as_stated():
 
 
 def test_means_of_the_law_have_smaller_errors_and_shared_labels_are_left_alone():
-    model = Committee(2, 1, 0.3)
+    model = Network(2, 1, 0.3)
     law = finite.law(model, 1.5, 100, draws=100)
     for name, most in (("lowest", 0.75), ("overlap", 0.95)):  # 0.5 and 0.75 are usual
         plain = getattr(law, name)

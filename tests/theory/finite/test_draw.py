@@ -6,7 +6,7 @@ from scipy.special import gammainc, gammaincc
 from scipy.stats import kstest
 
 from theory.finite.draw import EXTREMES, coupled_labels, draw, gram_factor, lengths
-from theory.model import Committee
+from theory.model import Network
 
 
 def test_labels_are_independent_normal_variables():
@@ -36,7 +36,7 @@ def test_lengths_of_labels_have_the_law_of_chi_square(width):
 
 
 def test_extreme_labels_are_the_most_negative_and_draws_do_not_depend_on_the_batch():
-    model = Committee(2, 1, 1.5)
+    model = Network(2, 1, 1.5)
     one, two = draw(model, 150, 100, range(2), 0), draw(model, 150, 100, range(1, 2), 0)
     extremes = one.extremes[0]
     assert 1 < extremes <= 8 < EXTREMES and one.labels.n[0] == 100 - 3 - extremes  # N / 12 at the most
@@ -51,7 +51,7 @@ def test_extreme_labels_are_the_most_negative_and_draws_do_not_depend_on_the_bat
 
 
 def test_gram():
-    model, rng = Committee(3, 2, 0.5), np.random.default_rng(0)
+    model, rng = Network(3, 2, 0.5), np.random.default_rng(0)
     factors = np.array([gram_factor(model, 50, rng) for _ in range(400)])
     gram = factors @ factors.transpose(0, 2, 1)
     np.testing.assert_allclose(np.einsum("dii->di", gram), 1, atol=1e-14)

@@ -10,9 +10,9 @@ from theory.exact.bulk import bulk_edge
 from theory.exact.transition import bbp_threshold
 from theory.finite.edge import alpha_bbp_typical, finite_edge, label_variance, pole_probability, typical_edge
 from theory.finite.quenched import quenched
-from theory.finite.tracy_widom import MEAN, VARIANCE, tracy_widom_scale
+from theory.finite.tracy_widom import MEAN, VARIANCE
 from theory.general.dyson import Dyson, scalar_edge
-from theory.model import Committee
+from theory.model import Network
 
 
 def draw_edges(model, alpha, n, draws, seed):
@@ -41,7 +41,7 @@ def trace_edges(model, alpha, n, draws, seed):
 )
 def test_labels_move_the_edge_by_the_predicted_amount(p, a, alpha, n):
     """150 draws: the sample standard deviation of a Gaussian is within 23% of the true one at 4 sigma (1 in 15,000)."""
-    model = Committee(p, 1, a)
+    model = Network(p, 1, a)
     predicted = finite_edge(model, alpha, n).edge_error
     found = draw_edges(model, alpha, n, 150, p)
     assert found.std(ddof=1) == pytest.approx(predicted, rel=0.23)
@@ -50,7 +50,7 @@ def test_labels_move_the_edge_by_the_predicted_amount(p, a, alpha, n):
 
 def test_label_variance_is_that_of_z_at_fixed_g():
     """p = 2, straight from labels: 400,000 of them give the variance to 1% (fourth moments are moderate here)."""
-    model, g = Committee(2, 2, 0.7), -0.6
+    model, g = Network(2, 2, 0.7), -0.6
     lam, u = committee_labels(model, 400_000, np.random.default_rng(0))
     weights = model.weights(lam, model.outputs(u))
     terms = np.trace(weights @ np.linalg.inv(np.eye(2) - g * weights), axis1=1, axis2=2) / 2
@@ -58,34 +58,26 @@ def test_label_variance_is_that_of_z_at_fixed_g():
 
 
 def test_scale_is_that_of_the_quenched_edge_at_large_n():
-    model, n = Committee(1, 1, 0.5), 100_000
+    model, n = Network(1, 1, 0.5), 100_000
     lam, u = committee_labels(model, 80_000, np.random.default_rng(1))
     assert quenched(model, lam, u, n).scale == pytest.approx(finite_edge(model, 0.8, n).scale, rel=0.03)
 
 
-def test_scale_of_a_semicircle():
-    """Many weights +-1/sqrt(alpha) make a unit semicircle: edge -2, and kappa = N^{2/3} as for the GOE."""
-    n, m = 10, 2_000_000
-    edge = Dyson(np.array([[[1.0]], [[-1.0]]]) * math.sqrt(n / m), m / (2 * n)).edge()
-    assert edge.value == pytest.approx(-2, rel=1e-4)
-    assert tracy_widom_scale(1, edge.curvature) == pytest.approx(1, rel=1e-3)
-
-
 def test_sharp_and_smooth():
-    sharp = finite_edge(Committee(1, 1, 0.5), 0.8, 300)
+    sharp = finite_edge(Network(1, 1, 0.5), 0.8, 300)
     assert sharp.kind == "sharp" and sharp.lowest == sharp.edge - MEAN / sharp.scale
     assert sharp.lowest_error == pytest.approx(
         math.hypot(sharp.edge_error, math.sqrt(VARIANCE) / sharp.scale)
     )
-    smooth = finite_edge(Committee(1, 1, 2.0), 1.0, 10_000)
+    smooth = finite_edge(Network(1, 1, 2.0), 1.0, 10_000)
     assert smooth.kind == "smooth" and math.isnan(smooth.scale) and smooth.lowest > smooth.edge
-    assert smooth.lowest == typical_edge(Committee(1, 1, 2.0), 1.0, 10_000)
+    assert smooth.lowest == typical_edge(Network(1, 1, 2.0), 1.0, 10_000)
 
 
 @pytest.mark.parametrize(("p", "a", "alpha"), [(1, 2.0, 1.0), (4, 2.0, 0.7), (2, 1.0, 0.7)])
 def test_smooth_edges_of_draws_sit_where_the_typical_edge_is(p, a, alpha):
     """N = 30,000, 40 draws: between a third and a tenth of the shift from N = inf is left to N^{-1/2} terms."""
-    model, n = Committee(p, 1, a), 30_000
+    model, n = Network(p, 1, a), 30_000
     found = trace_edges(model, alpha, n, 40, 0)
     infinite = bulk_edge(model, alpha)
     assert infinite.kind == "smooth"
@@ -95,7 +87,7 @@ def test_smooth_edges_of_draws_sit_where_the_typical_edge_is(p, a, alpha):
 
 
 def test_typical_edge_returns_to_the_edge_like_one_over_log():
-    model, alpha = Committee(1, 1, 2.0), 1.0
+    model, alpha = Network(1, 1, 2.0), 1.0
     shifts = [typical_edge(model, alpha, 10**k) - bulk_edge(model, alpha).value for k in (50, 100, 200)]
     # delta = a p_star / (2 log M) at leading order: doubling log N halves the shift, up to log log / log.
     assert shifts[0] / shifts[1] == pytest.approx(2, rel=0.15)
@@ -103,12 +95,12 @@ def test_typical_edge_returns_to_the_edge_like_one_over_log():
 
 
 def test_typical_edge_of_a_sharp_edge():
-    model = Committee(1, 1, 0.5)
+    model = Network(1, 1, 0.5)
     assert typical_edge(model, 0.8, 10**9) == pytest.approx(bulk_edge(model, 0.8).value, rel=1e-6)
 
 
 def test_typical_threshold_limits():
-    continuous, discontinuous = Committee(1, 1, 0.5), Committee(2, 1, 1.0)
+    continuous, discontinuous = Network(1, 1, 0.5), Network(2, 1, 1.0)
     assert alpha_bbp_typical(continuous, 10**9) == pytest.approx(bbp_threshold(continuous).alpha, rel=1e-5)
     plateau, far = alpha_bbp_typical(discontinuous, np.array([10**7, 10**200], dtype=object))
     # The continuation's alpha_0 (0.9015 in the reference values) rules every N in reach; alpha_BBP = 1.0184
@@ -119,7 +111,7 @@ def test_typical_threshold_limits():
 
 def test_pole_probability_counts_labels():
     """2e6 labels, about 16,000 beyond the pole: 5 sigma is 4%."""
-    model, delta = Committee(2, 2, 0.7), 0.4
+    model, delta = Network(2, 2, 0.7), 0.4
     lam, u = committee_labels(model, 2_000_000, np.random.default_rng(3))
     y, yhat = np.mean(u**2, axis=1), np.mean(lam**2, axis=1)
     found = np.mean(delta * y > model.a + (1 + delta) * yhat)

@@ -9,7 +9,7 @@ from scipy.integrate import simpson
 from scipy.linalg import eigh
 
 import theory
-from theory import Committee, bbp_threshold, bulk_edge, density, finite
+from theory import Network, bbp_threshold, bulk_edge, density, finite
 from theory.checks import NotConverged, ParameterError
 from theory.exact.density import level_overlap, overlap_density
 from theory.finite.edge import AMPLITUDES, critical_amplitude
@@ -21,10 +21,10 @@ DATA = Path(__file__).parents[3] / "data" / "finite_size"
 @pytest.mark.parametrize(
     ("model", "alpha"),
     [
-        (Committee(1, 1, 1.0), 1.5),
-        (Committee(1, 1, 0.5), 2.5),
-        (Committee(2, 1, 0.3), 1.2),
-        (Committee(4, 2, 0.5), 3.0),
+        (Network(1, 1, 1.0), 1.5),
+        (Network(1, 1, 0.5), 2.5),
+        (Network(2, 1, 0.3), 1.2),
+        (Network(4, 2, 0.5), 3.0),
     ],
 )
 def test_overlaps_of_bulk_and_outlier_add_up_to_one(model, alpha):
@@ -58,7 +58,7 @@ def dense_pairs(model, alpha, n, samples, rng):
 def test_law_of_three_teachers_where_the_density_is_narrow():
     """p = 1, p_star = 3, a = 0.7, alpha = 6, N = 80, a third of its threshold: 250 samples and 250 draws, means within 4
     standard errors (false alarm 2e-4 in all) of q2 of the lowest, of the three lowest and of the one above, and the lowest."""
-    model, alpha, n = Committee(1, 3, 0.7), 6.0, 80
+    model, alpha, n = Network(1, 3, 0.7), 6.0, 80
     lowest, overlaps = dense_pairs(model, alpha, n, 250, np.random.default_rng(0))
     law = finite.law(model, alpha, n, draws=250, seed=1)
     for name, found in (
@@ -75,7 +75,7 @@ def test_scatter_at_fixed_labels_is_that_of_dense_samples():
     """p = 1, a = 0.6, alpha = 2.47, N = 100: 300 samples that share their labels and 400 draws of law_of_labels. Standard
     deviation of the lowest eigenvalue within a fifth, 3.7 standard errors of both (false alarm 2e-4); with as many labels told
     by themselves as the dimension allows it is a third too large. Mean within 4 standard errors (6e-5)."""
-    model, n, rng = Committee(1, 1, 0.6), 100, np.random.default_rng(3)
+    model, n, rng = Network(1, 1, 0.6), 100, np.random.default_rng(3)
     labels = rng.standard_normal((247, 2))  # of orthogonal student and teacher
     weights = model.weights(labels[:, :1], model.outputs(labels[:, 1:]))[:, 0, 0]
     lowest = []
@@ -93,7 +93,7 @@ def sampled(name, n, alpha):
         i = int(np.flatnonzero(file["n"][()] == n)[0])
         j = int(np.argmin(np.abs(file["alpha"][()] - alpha)))
         done = file["status"][i, j] == 1
-        model = Committee(int(file.attrs["p"]), int(file.attrs["p_star"]), float(file.attrs["a"]))
+        model = Network(int(file.attrs["p"]), int(file.attrs["p_star"]), float(file.attrs["a"]))
         return (
             model,
             float(file["alpha"][j]),
@@ -139,11 +139,11 @@ def test_samples_follow_the_law(name, n, alpha):
 @pytest.mark.parametrize(
     ("model", "alpha", "n"),
     [
-        (Committee(1, 1, 0.5), 6.0, 1000),
-        pytest.param(Committee(1, 1, 0.5), 3.0, 3000, marks=pytest.mark.slow),
-        pytest.param(Committee(2, 1, 0.3), 2.6, 3000, marks=pytest.mark.slow),
-        (Committee(2, 1, 0.3), 2.0, 3000),
-        pytest.param(Committee(2, 1, 1.5), 2.5, 3000, marks=pytest.mark.slow),
+        (Network(1, 1, 0.5), 6.0, 1000),
+        pytest.param(Network(1, 1, 0.5), 3.0, 3000, marks=pytest.mark.slow),
+        pytest.param(Network(2, 1, 0.3), 2.6, 3000, marks=pytest.mark.slow),
+        (Network(2, 1, 0.3), 2.0, 3000),
+        pytest.param(Network(2, 1, 1.5), 2.5, 3000, marks=pytest.mark.slow),
     ],
 )
 def test_beyond_the_threshold_the_law_tends_to_the_outlier(model, alpha, n):
@@ -160,8 +160,8 @@ def test_beyond_the_threshold_the_law_tends_to_the_outlier(model, alpha, n):
 @pytest.mark.parametrize(
     ("model", "n", "draws", "allowed"),
     [
-        (Committee(1, 1, 0.5), 1000, 200, 0.05),
-        pytest.param(Committee(1, 2, 0.5), 1000, 200, 0.1, marks=pytest.mark.slow),
+        (Network(1, 1, 0.5), 1000, 200, 0.05),
+        pytest.param(Network(1, 2, 0.5), 1000, 200, 0.1, marks=pytest.mark.slow),
     ],
 )
 def test_law_at_a_sharp_threshold_has_the_critical_amplitude(model, n, draws, allowed):
@@ -189,14 +189,14 @@ def test_amplitudes_are_those_of_a_critical_goe():
         found.append((np.linalg.eigh(matrix)[1][:2, :2] ** 2).sum() / 2 * n ** (1 / 3))
     assert abs(np.mean(found) - AMPLITUDES[1]) < 4 * np.std(found) / np.sqrt(500) + 0.05
     with pytest.raises(ParameterError, match="must be continuous"):
-        critical_amplitude(Committee(1, 1, 2.0))
+        critical_amplitude(Network(1, 1, 2.0))
     with pytest.raises(ParameterError, match="p p_star must be at most"):
-        critical_amplitude(Committee(1, 9, 0.5))
+        critical_amplitude(Network(1, 9, 0.5))
 
 
 def test_overlaps_of_levels_add_up_to_the_density():
     """Levels 1 to 20 hold what the signal has below the 20th; three of section 11's numbers; what is refused."""
-    model = Committee(1, 1, 0.5)
+    model = Network(1, 1, 0.5)
     np.testing.assert_allclose(level_overlap(model, 0.8, 400, [1, 2, 3]), [0.046, 0.020, 0.015], atol=6e-4)
     parts = level_overlap(model, 0.8, 400, np.arange(1, 21))
     assert parts.sum() == pytest.approx(
@@ -210,7 +210,7 @@ def test_overlaps_of_levels_add_up_to_the_density():
 
 
 @pytest.mark.parametrize(
-    "model", [Committee(1, 1, 1.0), pytest.param(Committee(2, 1, 1.0), marks=pytest.mark.slow)]
+    "model", [Network(1, 1, 1.0), pytest.param(Network(2, 1, 1.0), marks=pytest.mark.slow)]
 )
 def test_curves_are_smooth(model):
     """Second differences of a mean of 32 draws at steps of 0.04 in alpha, over sqrt(6) standard errors: 1 for independent
@@ -227,13 +227,13 @@ def test_curves_are_smooth(model):
 def test_tiny_matrices_have_a_law_or_none(shape):
     """Draws whose bulk is too small to have levels are left out, without a warning."""
     p, p_star, a, n = shape
-    law = finite.law(Committee(p, p_star, a), np.linspace(0.1, 6, 24)[1::4], n, draws=20)
+    law = finite.law(Network(p, p_star, a), np.linspace(0.1, 6, 24)[1::4], n, draws=20)
     assert np.any(np.isfinite(law.lowest)) and np.all((law.overlap >= 0) | np.isnan(law.overlap))
 
 
 def test_several_alphas_are_each_as_alone():
     """Means have the bits of single calls, with threads too; NaN where there is no law, which is an error for one alpha."""
-    model = Committee(1, 1, 0.5)
+    model = Network(1, 1, 0.5)
     both = finite.law(model, [0.03, 3.0], 60, draws=8, threads=2)
     alone = finite.law(model, 3.0, 60, draws=8)
     for none in (
@@ -253,28 +253,32 @@ def test_several_alphas_are_each_as_alone():
 
 
 def test_reasons():
-    assert doubt(Committee(2, 4, 0.5), 8.0, 90) is None and doubt(Committee(1, 8, 2.0), 50.0, 100) is None
-    for model, alpha, n, word in (
-        (Committee(5, 1, 1.0), 2.0, 200, "p = 5"),
-        (Committee(1, 9, 1.0), 50.0, 200, "p* = 9"),
-        (Committee(4, 4, 1.0), 8.0, 200, "p = 4, p* = 4"),
-        (Committee(4, 1, 1.0), 1.4, 200, "p = 4: q2 scatters"),
-        (Committee(1, 1, 1.0), 2.0, 99, "p N = 99"),
-        (Committee(2, 1, 0.05), 2.0, 200, "a = 0.05"),
-        (Committee(2, 1, 1.0), 0.2, 200, "alpha = 0.2"),
+    overlap, lowest = "overlap", "overlap_lowest"
+    for p, p_star, a, alpha, n, of, word in (
+        (5, 1, 1.0, 2.0, 200, overlap, "p = 5"),
+        (1, 9, 1.0, 50.0, 200, overlap, "p* = 9"),
+        (4, 4, 1.0, 8.0, 200, overlap, "p = 4, p* = 4"),
+        (4, 1, 1.0, 1.4, 200, overlap, "p = 4: q2 scatters"),
+        (1, 1, 1.0, 2.0, 99, overlap, "p N = 99"),
+        (2, 1, 0.05, 2.0, 200, overlap, "a = 0.05"),
+        (2, 1, 1.0, 0.2, 200, overlap, "alpha = 0.2"),
+        (2, 4, 0.6, 14.0, 150, lowest, "lowest vector alone"),
+        (2, 4, 0.5, 8.0, 90, overlap, None),
+        (1, 8, 2.0, 50.0, 100, overlap, None),
+        (1, 1, 0.05, 0.2, 200, overlap, None),
+        (3, 1, 1.0, 1.2, 200, overlap, None),
+        (2, 4, 0.6, 14.0, 150, overlap, None),
+        (1, 4, 0.6, 14.0, 150, lowest, None),
     ):
-        assert word in (doubt(model, alpha, n) or ""), word
-    assert doubt(Committee(1, 1, 0.05), 0.2, 200) is None and doubt(Committee(3, 1, 1.0), 1.2, 200) is None
-
-
-def test_one_line_for_a_grid():
-    said = doubts(Committee(2, 1, 1.0), [0.2, 1.0], [20, 30, 200])
+        said = doubt(Network(p, p_star, a), alpha, n, of)
+        assert said is None if word is None else word in said, (p, p_star, a, alpha, n, of, said)
+    said = doubts(Network(2, 1, 1.0), [0.2, 1.0], [20, 30, 200])
     assert said.startswith("N = 20: p N = 40") and "; N = 200: p > 1 at alpha = 0.2" in said
-    assert doubts(Committee(1, 1, 1.0), [1.0], [200]) == ""
+    assert doubts(Network(1, 1, 1.0), [1.0], [200]) == ""
 
 
 def test_answers_say_it():
-    model = Committee(1, 1, 0.5)
+    model = Network(1, 1, 0.5)
     for said in (
         finite.law(model, 3.0, 40, draws=4).doubt,
         finite.law(model, [3.0], 40, draws=4).doubt[0],
@@ -282,10 +286,3 @@ def test_answers_say_it():
     ):
         assert said == "p N = 40 is below 100: shares can be 0.3 off"
     assert finite.law(model, 3.0, 100, draws=4).doubt is None
-
-
-def test_shares_of_the_lowest_vector_alone_are_known_less_well():
-    model = Committee(2, 4, 0.6)
-    assert doubt(model, 14.0, 150) is None
-    assert "lowest vector alone" in doubt(model, 14.0, 150, "overlap_lowest")
-    assert doubt(Committee(1, 4, 0.6), 14.0, 150, "overlap_lowest") is None

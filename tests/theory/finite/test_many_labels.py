@@ -12,7 +12,7 @@ from theory.exact.bulk import z_of_g
 from theory.exact.transition import bbp_threshold
 from theory.finite import draw, many_labels
 from theory.finite.many_labels import LabelTail
-from theory.model import Committee
+from theory.model import Network
 
 MODELS = [(1, 1, 0.5), (1, 2, 0.05), (2, 1, 0.3), (3, 2, 1.0), (5, 1, 0.5)]
 
@@ -20,7 +20,7 @@ MODELS = [(1, 1, 0.5), (1, 2, 0.05), (2, 1, 0.3), (3, 2, 1.0), (5, 1, 0.5)]
 @pytest.mark.parametrize(("p", "p_star", "a"), MODELS)
 def test_quadrature_of_the_labels_that_are_not_extreme(p, p_star, a):
     """With hardly any label extreme the mean over the rest is K(g) of the N = inf theory."""
-    model = Committee(p, p_star, a)
+    model = Network(p, p_star, a)
     tail, g = LabelTail(model, 1e10, 1, 10), -0.8 * p / 2
     yhat, y, share = tail.nodes
     low, high = ((2 / p) * (c * yhat - y) / (a + y) for c in (1, 3))
@@ -32,7 +32,7 @@ def test_quadrature_of_the_labels_that_are_not_extreme(p, p_star, a):
 @pytest.mark.parametrize(("p", "p_star", "a"), MODELS)
 def test_extreme_labels_have_the_law_of_extreme_labels(p, p_star, a):
     """Against a million labels drawn in full, some 2,000 of them extreme in either: means at 5 sigma, counts at 6."""
-    model, rng = Committee(p, p_star, a), np.random.default_rng(p)
+    model, rng = Network(p, p_star, a), np.random.default_rng(p)
     tail = LabelTail(model, 1e6, 2000, 10)
     lam, u = committee_labels(model, 1_000_000, rng)
     y, yhat = np.mean(u**2, axis=1), np.mean(lam**2, axis=1)
@@ -47,7 +47,7 @@ def test_extreme_labels_have_the_law_of_extreme_labels(p, p_star, a):
 
 
 @pytest.mark.parametrize(
-    "model", [pytest.param(Committee(1, 1, 2.0), marks=pytest.mark.slow), Committee(2, 1, 1.0)]
+    "model", [pytest.param(Network(1, 1, 2.0), marks=pytest.mark.slow), Network(2, 1, 1.0)]
 )
 def test_law_is_that_of_all_labels_where_few_of_them_are_drawn(model, monkeypatch):
     """N = 1,500, 0.8 alpha_BBP, 50 draws of either: means within 4 standard errors (false alarm 3e-4 a case); labels add up."""
@@ -69,7 +69,7 @@ def test_law_is_that_of_all_labels_where_few_of_them_are_drawn(model, monkeypatc
 
 
 def test_law_at_a_hundred_million_dimensions_is_the_outlier():
-    model = Committee(1, 1, 0.5)
+    model = Network(1, 1, 0.5)
     found, law = theory.outliers(model, 3.0)[0], finite.law(model, 3.0, 10**8, draws=4)
     assert abs(law.lowest.mean() / found.value - 1) < 3e-3  # the chord at its middle
     assert abs(law.overlap.mean() - found.overlap) < 2e-3

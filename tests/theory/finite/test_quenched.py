@@ -10,7 +10,7 @@ from theory.finite.quenched import level_push, quenched
 from theory.finite.tracy_widom import MEAN, tracy_widom_scale
 from theory.general.dyson import Dyson
 from theory.general.spikes import SpikeBlock
-from theory.model import Committee
+from theory.model import Network
 
 
 def block(dyson, u, z):
@@ -29,7 +29,7 @@ CASES = [(1, 1, 0.5, 3.0), (2, 1, 0.3, 2.5), (2, 2, 0.3, 5.0), (3, 1, 0.5, 2.5)]
 
 @pytest.mark.parametrize(("p", "p_star", "a", "alpha"), CASES)
 def test_outliers_and_overlaps_against_the_determinant(p, p_star, a, alpha):
-    model, n = Committee(p, p_star, a), 200
+    model, n = Network(p, p_star, a), 200
     lam, u = committee_labels(model, round(alpha * n), np.random.default_rng(p + p_star))
     result = quenched(model, lam, u, n)
     v, inner = np.hstack([u, lam]), n - p - p_star
@@ -55,7 +55,7 @@ def test_outliers_and_overlaps_against_the_determinant(p, p_star, a, alpha):
 
 
 def test_bisection_finds_the_same_outlier():
-    model, n = Committee(2, 1, 0.3), 200
+    model, n = Network(2, 1, 0.3), 200
     lam, u = committee_labels(model, 500, np.random.default_rng(3))
     result = quenched(model, lam, u, n)
     v, inner = np.hstack([u, lam]), n - 3
@@ -65,7 +65,7 @@ def test_bisection_finds_the_same_outlier():
 
 
 def test_permuting_and_rotating_labels_changes_nothing():
-    model, n = Committee(3, 2, 0.4), 150
+    model, n = Network(3, 2, 0.4), 150
     rng = np.random.default_rng(2)
     lam, u = committee_labels(model, 700, rng)
     turn, turn_star = (np.linalg.qr(rng.standard_normal((k, k)))[0] for k in (3, 2))
@@ -81,7 +81,7 @@ def test_large_draws_approach_the_reference_points(reference):
     one fixed seed."""
     n = 40_000
     for point in (row for row in reference["points"] if row["outlier"] is not None and row["p"] <= 2):
-        model = Committee(point["p"], point["p_star"], point["a"])
+        model = Network(point["p"], point["p_star"], point["a"])
         lam, u = committee_labels(model, round(point["alpha"] * n), np.random.default_rng(0))
         result = quenched(model, lam, u, n)
         assert abs(result.edge - point["edge"]) < 0.06
@@ -108,7 +108,7 @@ def test_edges_follow_dense_samples_one_by_one():
 
     30 samples at N = 200. The correlation is about 0.85; under independence P(r > 0.6) < 3e-4.
     """
-    model, n, rng = Committee(1, 1, 0.5), 200, np.random.default_rng(5)
+    model, n, rng = Network(1, 1, 0.5), 200, np.random.default_rng(5)
     pairs = []
     for _ in range(30):
         lam, u, values = dense(model, n, 160, rng)
@@ -121,7 +121,7 @@ def test_edges_follow_dense_samples_one_by_one():
 @pytest.mark.parametrize("p", [1, 2])
 def test_a_direction_without_labels_of_its_own_is_one_dimension_more(p):
     """Xi = Z + Q for projections that are all 1: the push is the derivative of the edge in the dimension."""
-    model, inner, more = Committee(p, 1, 0.3), 100, 1e-3
+    model, inner, more = Network(p, 1, 0.3), 100, 1e-3
     lam, u = committee_labels(model, 250, np.random.default_rng(p))
     weights = model.weights(lam, model.outputs(u))
 
@@ -140,8 +140,8 @@ def test_nothing_jumps_as_an_outlier_appears(p, alpha):
     """The labels of one draw, at 40 values of a: where an outlier appears the curves have kinks (second differences to 0.3/n),
     no jumps (4 to 6/n between the edges of dimension n and of n - p - p_star)."""
     n, rng = 60, np.random.default_rng(1)
-    lam, u = committee_labels(Committee(p, 1, 1.0), round(alpha * n), rng)
-    found = [quenched(Committee(p, 1, a), lam, u, n) for a in np.geomspace(0.05, 5, 40)]
+    lam, u = committee_labels(Network(p, 1, 1.0), round(alpha * n), rng)
+    found = [quenched(Network(p, 1, a), lam, u, n) for a in np.geomspace(0.05, 5, 40)]
     counts = {np.isfinite(each.outliers).sum() for each in found}
     assert counts == {0, 1}
     for name in ("edge", "lowest"):
@@ -170,7 +170,7 @@ def test_the_lowest_level_of_the_bulk_follows_tracy_and_widom_about_the_edge(p, 
     """200 samples of order 100 (200 at p > 1): the mean of the level above the outliers there are, within 3 standard errors and
     0.1 of Tracy-Widom's (one alarm in a hundred). The edge of dimension n fails beside outliers, that of n - p - p_star at
     p > 1 (docs/appendix_finite_n.md)."""
-    model, n, rng = Committee(p, p_star, a), 100 if p < 4 else 50, np.random.default_rng(7)
+    model, n, rng = Network(p, p_star, a), 100 if p < 4 else 50, np.random.default_rng(7)
     rest = []
     for _ in range(200):
         lam, u, values = dense(model, n, round(alpha * n), rng)
@@ -193,7 +193,7 @@ def one_sample(model, alpha, n, rng):
 def test_large_alpha_is_unbiased():
     """p = 1, a = 1000, alpha = 700, N = 60: residuals have mean 0 within 4 standard errors (false alarm 1e-3 at 16 samples)
     and a tenth of the scatter that N = inf theory leaves."""
-    model, rng = Committee(1, 1, 1000.0), np.random.default_rng(3)
+    model, rng = Network(1, 1, 1000.0), np.random.default_rng(3)
     limit, left = theory.outliers(model, 700.0)[0].value, []
     for _ in range(16):
         found, lam, u, gram = one_sample(model, 700.0, 60, rng)

@@ -3,20 +3,19 @@
 import numpy as np
 
 from theory import finite
-from theory.exact import committee_labels
 from theory.finite import draw as draw_module
 from theory.finite import small_matrix
 from theory.finite.draw import drawn_labels, gram_factor
 from theory.finite.law import law_of_labels
 from theory.finite.small_matrix import small_pairs
-from theory.model import Committee
+from theory.model import Network
 
 
 def test_law_is_steady_in_what_it_need_not_depend_on(monkeypatch):
     """p = 2, p_star = 3, a = 0.6, alpha = 7, N = 100, 64 draws: with twice the levels told one by one, the chord of the
     block half as far from the edge, and other labels extreme, mean q2 moves by less than 5 % and 4 standard errors, the
     lowest eigenvalue by less than a fifth of its scatter and 4 (false alarm 4e-4)."""
-    model, alpha, n = Committee(2, 3, 0.6), 7.0, 100
+    model, alpha, n = Network(2, 3, 0.6), 7.0, 100
     base = finite.law(model, alpha, n, draws=64)
     for module, name, value in (
         (draw_module, "PER_OUTLIER", 12),
@@ -33,7 +32,7 @@ def test_law_is_steady_in_what_it_need_not_depend_on(monkeypatch):
 
 
 def test_overlaps_are_shares():
-    pairs = small_pairs(Committee(2, 2, 0.5), 300, 100, range(6), 0)
+    pairs = small_pairs(Network(2, 2, 0.5), 300, 100, range(6), 0)
     assert np.all(np.diff(pairs.values, axis=1) >= 0)
     assert np.all((pairs.overlaps >= 0) & (pairs.overlaps <= 1 + 1e-12))
     assert np.all(pairs.known[:, :4])
@@ -41,7 +40,7 @@ def test_overlaps_are_shares():
 
 def test_draws_with_given_labels_are_those_of_the_labels():
     """A draw whose own labels are given to it is the same draw; others share its edge and scatter about it."""
-    model, m, n = Committee(1, 1, 0.5), 800, 200
+    model, m, n = Network(1, 1, 0.5), 800, 200
     own = drawn_labels(model, m, n, range(1), 3)[0]  # as the law draws them
     factor = gram_factor(model, n, np.random.default_rng([3, 0, 5]))
     lam, u, gram = own.lam[0], own.u[0], factor @ factor.T
@@ -52,11 +51,3 @@ def test_draws_with_given_labels_are_those_of_the_labels():
     # grids of energies are made for all draws of a call together
     np.testing.assert_allclose(given.lowest[0], free.lowest[0], rtol=1e-3)
     assert abs(given.lowest[1] - free.lowest[1]) > 1e-3
-
-
-def test_labels_explain_most_of_the_scatter_of_an_outlier():
-    """Scatter given the labels, over that of all draws: below 1, and not nothing (physics: two terms of like size)."""
-    model, n, alpha = Committee(1, 1, 0.3), 300, 6.0
-    lam, u = committee_labels(model, round(alpha * n), np.random.default_rng(1))
-    fixed = law_of_labels(model, lam, u, n, draws=60).std("lowest")
-    assert 0.2 < fixed / finite.law(model, alpha, n, draws=60).std("lowest") < 0.9

@@ -6,22 +6,22 @@ import sys
 import numpy as np
 import pytest
 
-from theory import Committee, bbp_threshold
+from theory import Network, bbp_threshold
 from theory.checks import NotConverged, ParameterError
 from theory.finite.law import law
 from theory.finite.threshold import answer, threshold
 
 
 def test_questions_answer_one_another():
-    model = Committee(1, 1, 0.5)
+    model = Network(1, 1, 0.5)
     found = answer(model, n=60, share=0.6, draws=40)
     assert answer(model, alpha=found.alpha, n=60, draws=40).share == pytest.approx(0.6, abs=0.05)
     assert found.error > 0
-    assert answer(Committee(1, 1, 20.0), n=40, share=0.5, of="informative", draws=20).alpha > 0
+    assert answer(Network(1, 1, 20.0), n=40, share=0.5, of="informative", draws=20).alpha > 0
 
 
 def test_bad_questions():
-    model = Committee(1, 1, 0.5)
+    model = Network(1, 1, 0.5)
     with pytest.raises(ParameterError, match="of must be one of"):
         answer(model, alpha=1.0, n=50, of="phi")
     with pytest.raises(ParameterError, match="share must lie between"):
@@ -35,14 +35,14 @@ def test_bad_questions():
 @pytest.mark.parametrize("a", [pytest.param(20.0, marks=pytest.mark.slow), 100.0])
 def test_thresholds_far_below_the_limit_are_found(a):
     """Where a is large the transition at N = 300 lies far below alpha_BBP, below a fifth of it."""
-    model = Committee(1, 1, a)
+    model = Network(1, 1, a)
     found = threshold(model, 300, draws=10)
     limit = bbp_threshold(model).alpha
     assert 0 < found.alpha < 0.3 * limit and found.error > 0
 
 
 @pytest.mark.parametrize(
-    "model", [Committee(2, 1, 1.5), pytest.param(Committee(1, 2, 3.0), marks=pytest.mark.slow)]
+    "model", [Network(2, 1, 1.5), pytest.param(Network(1, 2, 3.0), marks=pytest.mark.slow)]
 )
 def test_threshold_of_several_directions_is_where_half_of_the_draws_are_informative(model):
     """Fresh draws at the threshold of 60: a share within 4 sigma of both (0.4) of 1/2; far above it most are.
@@ -61,7 +61,7 @@ def test_a_discontinuous_threshold_creeps_up_to_large_n():
 
     Of 60 draws 9 are let pass at 0.7, where 6 of 100 were found, and 6 not informative at 1.5: 3 standard deviations."""
     seen = [
-        answer(Committee(1, 1, 2.0), alpha=alpha, n=10**6, of="informative", draws=60).share
+        answer(Network(1, 1, 2.0), alpha=alpha, n=10**6, of="informative", draws=60).share
         for alpha in (0.7, 1.5)
     ]
     assert seen[0] <= 9 / 60 and seen[1] >= 54 / 60
@@ -82,7 +82,7 @@ def test_the_error_of_a_threshold_holds(monkeypatch):
     """1.96 errors hold the alpha of half in 95 % of 400 sets of 100 draws; 5 sigma of a binomial are 5 % (1e-6)."""
     drawn = lambda model, alpha, n, draws, seed: _Logistic(alpha, draws, seed)  # noqa: E731
     monkeypatch.setattr(sys.modules[threshold.__module__], "law", drawn)
-    model = Committee(1, 1, 1.1)
+    model = Network(1, 1, 1.1)
     found = [threshold(model, 100, draws=100, seed=seed) for seed in range(400)]
     off = np.array([math.log(one.alpha) / (one.error / one.alpha) for one in found])
     assert 0.90 < np.mean(np.abs(off) < 1.96) < 0.995

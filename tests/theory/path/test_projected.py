@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from theory.general.dyson import Dyson
-from theory.general.spikes import SpikeBlock
 from theory.model import Network
 from theory.path.projected import ProjectedDyson, ProjectedSpikes
 
@@ -61,18 +59,6 @@ def _rewhitened(state, other, z):
     """The residual of another state, whitened as in `state`."""
     root = np.linalg.inv(state.root)
     return state.coordinates(root @ (other.z() - z * np.eye(len(root))) @ root)
-
-
-@pytest.mark.parametrize("p", [1, 2])
-def test_without_forces_nothing_is_projected(p):
-    weights, forces, v = problem(p)
-    plain = Dyson(weights, 1 / N)
-    dyson = ProjectedDyson(weights, 1 / N, forces[:, :0])
-    edge, block = dyson.edge(), ProjectedSpikes(dyson, v)
-    assert edge.value == pytest.approx(plain.edge().value, rel=1e-12)
-    found, expected = block.spikes(edge), SpikeBlock(plain, v).spikes(plain.edge())
-    np.testing.assert_allclose(found.values, expected.values, rtol=1e-10)
-    np.testing.assert_allclose(found.overlaps, expected.overlaps, rtol=1e-8)
 
 
 @pytest.mark.parametrize("aligned", [False, True])
