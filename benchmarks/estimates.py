@@ -14,11 +14,12 @@ import sys
 import time
 
 from bbp.engine.units import Unit, compute
+from bbp.experiments.program import MOST_PROBES, PROBE_SECONDS
 from bbp.sweep import PROGRAM
 
 DENSE = "70:1:0.6:dense,150:3:1.5:dense,300:2:0.7:dense,600:1:2:dense,700:2:1:dense,1500:1:1:dense"
 KRYLOV = "3500:1:1:krylov,1500:2:1.2:krylov,1000:4:0.7:krylov,4000:2:0.8:krylov"
-MOST_PROBES, PROBE_SECONDS, REPEAT = 16, 0.05, 4  # as in bbp.experiments.program, one more repetition
+REPEAT = 4  # one more repetition than the program
 
 
 def seconds(unit: Unit) -> float:
@@ -45,7 +46,7 @@ def ratio(case: str, samples: int) -> float:
     samples = max(samples, min(4 * number, int(1 / expected)))  # small ones share calls, as those of a run do
     taken = seconds(experiment.unit(point, 1, samples)) / samples
     print(
-        f"N = {n}, p = {p}, alpha = {alpha}, {solver}: probe at N = {small.n} {probe:.4f} s, expected {expected:.4f} s,"
+        f"N = {n}, p = {p}, alpha = {alpha}, {solver}: probe at N = {small[1]} {probe:.4f} s, expected {expected:.4f} s,"
         f" taken {taken:.4f} s a sample, run / estimate {taken / expected:.2f}",
         flush=True,
     )
