@@ -275,7 +275,7 @@ def theory_curves(source: xr.Dataset) -> xr.Dataset:
     they are those of the file, and at alpha_BBP the outlier starts at the edge, between two points of the file.
     """
     model = models.of(source)
-    if not models.lacking(model) and not _slow(model):
+    if not models.lacking(model) and route(model) in FINE:
         found = _computed(
             model, float(source.alpha.min()), float(source.alpha.max()), float(source.alpha_bbp)
         )
@@ -284,25 +284,20 @@ def theory_curves(source: xr.Dataset) -> xr.Dataset:
     return _of_file(source)
 
 
-def _slow(model: Network) -> bool:
-    return not model.is_committee and route(model) not in FINE
-
-
 @lru_cache(maxsize=8)  # two panels of a figure show it
 def _computed(model: Network, low: float, high: float, alpha_bbp: float) -> xr.Dataset:
     margin = 0.03 * (high - low) if high > low else 0.2 * low
-    taken = "exact" if model.is_committee else route(model)
+    taken = route(model)
     alpha = np.linspace(max(low - margin, low / 2), high + margin, FINE[taken])
     sides = alpha_bbp * np.array([1 - SIDE[taken], 1 + SIDE[taken]])
     alpha = np.sort(np.concatenate([alpha, sides[(sides > alpha[0]) & (sides < alpha[-1])]]))
     found = models.theory_along(model, alpha)
-    edge, outlier = found["edge"], found["outlier"]
-    return _curves(alpha, edge, outlier, _filled(edge, outlier, found["overlap"]))
+    return _curves(alpha, *(found[name] for name in ("edge", "outlier", "overlap")))
 
 
 def _of_file(source: xr.Dataset) -> xr.Dataset:
-    alpha, edge, outlier = source.alpha.values, source.theory_edge.values, source.theory_outlier.values
-    overlap = _filled(edge, outlier, source.theory_overlap.values)
+    alpha = source.alpha.values
+    edge, outlier, overlap = (source[f"theory_{name}"].values for name in ("edge", "outlier", "overlap"))
     at = int(np.searchsorted(alpha, source.alpha_bbp))
     if not 0 < at < len(alpha) or np.isfinite(outlier[at - 1]):
         return _curves(alpha, edge, outlier, overlap)
@@ -314,9 +309,6 @@ def _of_file(source: xr.Dataset) -> xr.Dataset:
 
 
 def _curves(alpha: Array, edge: Array, outlier: Array, overlap: Array) -> xr.Dataset:
+    overlap = np.where(np.isfinite(edge) & np.isnan(outlier), 0.0, overlap)
     along = {"theory_edge": edge, "theory_outlier": outlier, "theory_overlap": overlap}
     return xr.Dataset({name: ("alpha", values) for name, values in along.items()}, {"alpha": alpha})
-
-
-def _filled(edge: Array, outlier: Array, overlap: Array) -> Array:
-    return np.where(np.isfinite(edge) & np.isnan(outlier), 0.0, overlap)

@@ -129,7 +129,7 @@ def test_what_is_not_drawn_is_not_in_the_legend(made_up):
 @pytest.mark.parametrize(("kind", "step"), [("continuous", [0.0]), ("discontinuous", [0.0, np.nan])])
 def test_curves_that_take_long_are_the_file_s_with_the_threshold(made_up, monkeypatch, kind, step):
     """Linear between points, 0 up to alpha_BBP, where the outlier starts at the edge; a jump leaves a gap."""
-    monkeypatch.setattr("bbp.analysis.summary._slow", lambda model: True)
+    monkeypatch.setattr("bbp.analysis.summary.route", lambda model: "points")
     own = {"edge": [-3.0, -2.0, -1.0], "outlier": [np.nan, -2.5, -2.0], "overlap": [np.nan, 0.1, 0.2]}
     theory = {f"theory_{name}": ("alpha", values) for name, values in own.items()}
     sweep = made_up(MODEL, alphas=(1.0, 2.0, 3.0)).assign(theory).assign_attrs(alpha_bbp=1.5, kind=kind)
