@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from sims.dynamics.problem import QUADRATIC, row_products, tangent, whole
 from sims.dynamics.run import Path, descend_batch
 from sims.hessian import Functions, dense_blas
-from sims.instance import Instance, draw_on_host, labels
+from sims.instance import Instance, draw_on_host, labels, outputs
 from theory.model import Committee
 from theory.model.network import Network
 
@@ -44,6 +45,16 @@ def loss_of(model: Network, student: Any, teacher: Any, data: Any, y: Any = None
     """The loss written out for JAX to differentiate; y without noise unless given."""
     y = model.outputs(data @ teacher.T, xp=jnp) if y is None else jnp.asarray(y)
     return jnp.sum(model.losses(data @ student.T, y, jnp))
+
+
+def second_derivative(drawn: Instance) -> NDArray:
+    """Of the loss written out, (p N, p N)."""
+    data, y = drawn.data[: drawn.m], outputs(drawn)  # type: ignore[index]
+
+    def flat(w: Any) -> Any:
+        return loss_of(drawn.model, w.reshape(drawn.student.shape), drawn.teacher, data, y)
+
+    return np.asarray(jax.jit(jax.hessian(flat))(drawn.student.ravel()))
 
 
 @dataclass(frozen=True)

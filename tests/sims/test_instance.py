@@ -10,6 +10,7 @@ from sims.instance import draw_on_host
 from sims.threefry import row_block
 from theory.checks import ParameterError
 from theory.model import Committee
+from theory.model.network import Network
 
 N = 60
 MODEL = Committee(2, 2, 0.3)
@@ -165,3 +166,53 @@ def test_instances_drawn_on_the_host_are_those_drawn_apart(model, n, alpha, dtyp
         )
         for name in ("student", "teacher", "data"):
             np.testing.assert_array_equal(np.asarray(getattr(found, name)), np.asarray(getattr(apart, name)))
+
+
+def test_noise_is_a_stream_of_its_own():
+    """Sample mu has the same noise whatever the block, M and the other noise; its law is normal (Kolmogorov-Smirnov, 1e-5)."""
+    model, key = (
+        Network(1, 3, noise=0.5),
+        instance.draw(Network(1, 3), 20, 5.0, seed=1, shared=True, data=False).key,
+    )
+    zeta, xi = instance.teacher_noise(model, key, 0, 3000)
+    assert xi is None and zeta.shape == (3000, 3) and zeta.dtype == np.float64
+    np.testing.assert_array_equal(instance.teacher_noise(model, key, 100, 7)[0], zeta[100:107])
+    both = Network(1, 3, loss="squared", noise=0.5, output_noise=0.1)
+    again, xi = instance.teacher_noise(both, key, 0, 3000)
+    np.testing.assert_array_equal(again, zeta)
+    rows = np.asarray(row_block(instance.data_key(key), 0, 3000, 20)) * np.sqrt(20)
+    for column in (*np.asarray(zeta).T, np.asarray(xi)):
+        assert stats.kstest(column, "norm").pvalue > 1e-5
+        assert abs(np.corrcoef(column, rows[:, 0])[0, 1]) < 4.5 / np.sqrt(3000)
+    drawn = instance.draw(model, 20, 5.0, seed=1, shared=True)
+    u = instance.labels(drawn)[1]
+    expected = np.mean((u + np.sqrt(0.5) * np.asarray(zeta)[: drawn.m]) ** 2, axis=1)
+    np.testing.assert_allclose(instance.outputs(drawn), expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("spec", ["levels:0.4@0.667,2.2@0.333", "power:1.2", "mp:0.5"])
+def test_inputs_have_the_covariance(spec):
+    """Column i of the inputs has variance s_i / N: a chi-squared of M degrees for each, false alarm 1e-6 a column."""
+    drawn = instance.draw(Network(1, 1, covariance=spec), 12, 400.0)
+    s = drawn.model.covariance.eigenvalues(12)
+    assert abs(s.mean() - 1) < 1e-14
+    squares = np.sum(np.square(drawn.data), axis=0) * 12 / s
+    low, high = stats.chi2(drawn.m).ppf([5e-7, 1 - 5e-7])
+    assert np.all((low < squares) & (squares < high))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_students_have_the_overlaps(dtype):
+    eps, n = np.finfo(dtype).eps, 30
+    matrix, products = ((0.5, 0.1), (-0.2, 0.3)), ((1.0, 0.4), (0.4, 1.2))
+    for overlap, gram in ((0.6, None), (-1.0, None), (matrix, None), (matrix, products)):
+        model = Network(2, 2, overlap=overlap, gram=gram)
+        drawn = instance.draw(model, n, 2.0, dtype=dtype, data=False)
+        w, t = np.asarray(drawn.student, np.float64), np.asarray(drawn.teacher, np.float64)
+        np.testing.assert_allclose(w @ t.T / n, model.overlap_matrix, atol=20 * eps)
+        products = w @ w.T / n
+        np.testing.assert_allclose(np.diag(products), np.diag(model.gram_matrix), atol=20 * eps)
+        if gram is not None:
+            np.testing.assert_allclose(products, model.gram_matrix, atol=20 * eps)
+    with pytest.raises(ParameterError, match="N must be at least 4"):
+        instance.draw(model, 3, 2.0)

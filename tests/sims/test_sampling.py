@@ -9,10 +9,14 @@ import pytest
 
 import sims
 from sims import hessian, instance, machine, sampling
-from sims.sampling import sample_point
+from sims.krylov import Settings
+from sims.sampling import sample_grid, sample_point
+from sims.signal import student_shares
 from sims.solvers import Code, dense
+from tests.sims.instances import second_derivative
 from theory.checks import ParameterError
 from theory.model import Committee
+from theory.model.network import Network
 
 MODEL = Committee(2, 1, 0.3)
 
@@ -234,3 +238,94 @@ def test_public_names_agree_with_one_another():
         sims.hessian(bare)
     with pytest.raises(ParameterError, match="data"):
         sims.lowest(bare, 2, solver="dense")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Network(2, 1, a=2.0, activation="tanh"),
+        Network(1, 1, a=0.5, noise=0.3, covariance="levels:0.4@0.667,2.2@0.333"),
+    ],
+)
+def test_dense_and_matrix_free_samples_agree(model):
+    dense, krylov = (sample_point(model, 40, 4.0, [0, 3], 1, solver=s) for s in ("dense", "krylov"))
+    assert np.all(dense.status == 1) and np.all(krylov.status == 1)
+    for field in ("eigenvalues", "overlaps", "student_shares"):
+        np.testing.assert_allclose(getattr(krylov, field), getattr(dense, field), atol=1e-5)
+
+
+def test_the_plain_model_is_the_committee_bit_for_bit():
+    """And noise, covariance and overlap of a network leave student rows, teacher and normal rows of the data as they are."""
+    plain, wide = (instance.draw(m, 30, 2.0, seed=5) for m in (Committee(2, 2, 0.5), Network(2, 2, 0.5)))
+    for part in ("student", "teacher", "data"):
+        np.testing.assert_array_equal(getattr(plain, part), getattr(wide, part))
+    loud = instance.draw(Network(2, 2, 0.5, noise=0.4, covariance="power:1"), 30, 2.0, seed=5)
+    np.testing.assert_array_equal(loud.student, plain.student)
+    np.testing.assert_array_equal(loud.teacher, plain.teacher)
+    np.testing.assert_allclose(loud.data, np.asarray(plain.data) * loud.roots, rtol=1e-15)
+    points = [sample_point(model, 30, 2.0, [1], 5) for model in (Committee(2, 2, 0.5), Network(2, 2, 0.5))]
+    np.testing.assert_array_equal(points[0].eigenvalues, points[1].eigenvalues)
+
+
+def test_shares_of_teacher_and_student():
+    drawn = instance.draw(Network(2, 1, overlap=0.6), 20, 2.0)
+    w = np.asarray(drawn.student) / np.sqrt(20)
+    t = np.asarray(drawn.teacher) / np.sqrt(20)
+    basis = np.linalg.qr(np.kron(np.eye(2), w.T))[0]
+    vectors = np.linalg.qr(np.random.default_rng(0).standard_normal((40, 4)))[0]
+    expected = np.sum((basis.T @ vectors) ** 2, axis=0)
+    np.testing.assert_allclose(student_shares([vectors], [drawn.student])[0], expected, atol=1e-12)
+    along = np.kron([1.0, 0.0], t[0])[
+        :, None
+    ]  # a teacher direction lies in the student's span by its overlaps alone
+    inside = np.linalg.lstsq(w.T, t[0], rcond=None)[0] @ w
+    np.testing.assert_allclose(student_shares([along], [drawn.student])[0], [inside @ inside], atol=1e-12)
+    same = instance.draw(Network(2, 1, overlap=1.0), 20, 2.0)  # both rows are the teacher
+    along = np.kron([1.0, 0.0], np.asarray(same.signal)[0])[:, None]
+    np.testing.assert_allclose(student_shares([along], [same.student])[0], [1.0], atol=1e-12)
+
+
+def test_one_draw_serves_networks_that_differ_in_a_and_noise():
+    points = [
+        (Network(2, 1, a, "tanh", noise=noise), alpha)
+        for a, noise, alpha in ((1.5, 0.0, 6.0), (3.0, 0.4, 4.0))
+    ]
+    found = sample_grid(points, 20, eigenpairs=3, seed=2, settings=Settings(tol=1e-9, basis=40))
+    for (model, alpha), pairs in zip(points, found, strict=True):
+        drawn = instance.draw(model, 20, alpha, seed=2, shared=True)
+        np.testing.assert_allclose(pairs.values, np.linalg.eigvalsh(second_derivative(drawn))[:3], atol=1e-8)
+    with pytest.raises(ParameterError, match="share activation"):
+        sample_grid([points[0], (Network(2, 1, activation="erf"), 3.0)], 20, eigenpairs=1)
+    with pytest.raises(ParameterError, match="share covariance"):
+        sample_grid([points[0], (Network(2, 1, 2.0, "tanh", covariance="mp:0.5"), 3.0)], 20, eigenpairs=1)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tol", "a"),
+    [
+        pytest.param("float64", 1e-9, 1e-60, marks=pytest.mark.slow),
+        ("float64", 1e-9, 1e59),
+        ("float32", 2e-5, 1e-60),
+        pytest.param("float32", 2e-5, 1e38, marks=pytest.mark.slow),
+        pytest.param("float64", 1e-9, 1e38, marks=pytest.mark.slow),
+        pytest.param("float32", 2e-5, 1e59, marks=pytest.mark.slow),
+    ],
+)
+def test_no_normalisation_is_too_large_or_small(a, dtype, tol):
+    """a H tends to a limit as a grows, where F itself under- and its squares underflow; small a go as a = 0."""
+    if a < 1 and dtype == "float32":  # |H| is then 1e8 times the lowest eigenvalues: float32 cannot hold both
+        with pytest.raises(ParameterError, match="dtype must be float64 at a = 1e-60: weights span"):
+            sample_point(Committee(1, 1, a), 80, 3.0, [0], 0, dtype=dtype)
+        return
+    model, near = Committee(1, 1, a), Committee(1, 1, 1e-14 if a < 1 else 1e14)
+    scale = {model: max(a, 1.0), near: max(near.a, 1.0)}
+    for solver in ("dense", "krylov"):
+        found, right = (
+            sample_point(m, 80, 3.0, [0], 0, dtype=dtype, solver=solver, eigenpairs=2) for m in (model, near)
+        )
+        assert found.status[0] == right.status[0] == 1
+        exact = sample_point(near, 80, 3.0, [0], 0, dtype=dtype, solver="dense", eigenpairs=2)
+        values = exact.eigenvalues * scale[near]
+        np.testing.assert_allclose(
+            found.eigenvalues * scale[model], values, atol=tol * np.max(np.abs(values)) * 10
+        )

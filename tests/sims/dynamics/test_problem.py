@@ -5,7 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sims.dynamics.problem import retract, riemannian_hessian, row_products, tangent
+from sims.dynamics.problem import retract, riemannian_hessian, row_products, tangent, whole
+from sims.hessian import functions_of
+from theory.model import Target
+from theory.model.network import Network
+from theory.path.conditioned import force
 
 P, N = 3, 7
 SUM = (N + 4) * np.finfo(float).eps  # a sum of N terms and what is done to it, in any order, by any processor
@@ -65,3 +69,17 @@ def test_lift_moves_the_normal_directions_alone(point):
     assert np.sum(np.abs(values) < 1e-12) == P
     np.testing.assert_allclose(lifted[-P:], 1e3, rtol=1e-13)
     np.testing.assert_allclose(lifted[:-P], values[np.abs(values) > 1e-12], atol=1e-11)
+
+
+def test_descents_know_readouts_and_biases():
+    """Forces and differences of the loss against the theory's, which are tested against the loss written out."""
+    target = Target("product", lambda u, xp: xp.tanh(2 * u[..., 0] * u[..., 1]), -1.0, 1.0)
+    model = Network(2, 2, 2.0, "tanh", readout=(1, -0.5), bias=(0.5, -0.2), noise=0.2, target=target)
+    rng = np.random.default_rng(3)
+    lam, _, y = model.draw_labels(40, rng)
+    change = 0.1 * rng.standard_normal(lam.shape)
+    problem = whole(np.eye(40), y, model.a, functions_of(model))
+    unit = problem.unit
+    np.testing.assert_allclose(problem.forces(lam) * unit, force(model, lam, y), rtol=1e-12)
+    drop = np.sum(model.losses(lam + change, y) - model.losses(lam, y))
+    np.testing.assert_allclose(problem.drop(lam, change) * unit, drop, rtol=1e-8)
