@@ -66,6 +66,27 @@ def test_gap_is_the_difference_where_that_has_digits():
     )
 
 
+def test_above_a_continuous_threshold_overlap_grows_linearly_and_the_gap_quadratically():
+    """Divided by these powers of alpha - alpha_BBP both tend to constants: from 1e-5 to 1e-7 they change by order 1e-5."""
+    for model in (Network(1, 1, 0.5), Network(2, 1, 1e-3), Network(4, 2, 0.3)):
+        alpha = theory.threshold(model).alpha
+        at = alpha * (1 + np.array([1e-5, 1e-6, 1e-7]))
+        slopes = theory.spectrum(model, at).overlap / (at / alpha - 1)
+        np.testing.assert_allclose(slopes[1:], slopes[:-1], rtol=1e-4)
+        curvatures = edge_gap(model, at) / (at / alpha - 1) ** 2
+        np.testing.assert_allclose(curvatures[1:], curvatures[:-1], rtol=1e-3)
+
+
+def test_infinite_width_is_the_limit_of_wide_students():
+    """The distance to it halves where p doubles; values are of (p/2) H."""
+    alpha = [2.0, 3.0, 20.0]
+    limit, *wide = (theory.spectrum(Network(p, 2, 0.5), alpha) for p in (math.inf, 512, 1024))
+    for name, scale in (("outlier", (256, 512)), ("overlap", (1, 1))):
+        near, far = (s * getattr(w, name) - getattr(limit, name) for s, w in zip(scale, wide, strict=True))
+        assert np.all(np.abs(near) < 0.02 * (1 + np.abs(getattr(limit, name))))
+        np.testing.assert_allclose(near / far, 2, rtol=0.03)
+
+
 @pytest.mark.parametrize("alpha, a", [(1e5, 1e-6), (1e5, 1e-9), (1e8, 1e-12), (2.0, 0.5)])
 def test_an_outlier_tiny_beside_the_edge_keeps_its_digits(alpha, a):
     """p = inf, p_star = 2, where y is exponential: averages by the exponential integral, in 50 digits; z = -1/t + alpha K."""

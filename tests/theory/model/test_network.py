@@ -8,7 +8,7 @@ import pytest
 
 from theory.checks import ParameterError
 from theory.exact import committee_weights
-from theory.general import LOSSES, Activation, Covariance, Loss, Network
+from theory.general import ACTIVATIONS, LOSSES, Activation, Covariance, Loss, Network
 from theory.general.any_weight import general_spectrum
 from theory.general.clouds import invariant_span, symmetry_classes
 from theory.general.first_order import gradient_overlap
@@ -25,6 +25,24 @@ PRODUCT = Target("product", lambda u, xp: xp.tanh(2 * u[..., 0] * u[..., 1]), -1
 OPPOSED = Network(
     2, 2, activation="tanh", loss="squared", readout=(1, -1), bias=(0.5, -0.5), target=PRODUCT, noise=0.1
 )
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_derivatives_of_activations(name):
+    entry = ACTIVATIONS[name]
+    for lower, upper in (("value", "first"), ("first", "second")):
+        function, slope = getattr(entry, lower), getattr(entry, upper)
+        difference = (function(X + _STEP, np) - function(X - _STEP, np)) / (2 * _STEP)
+        np.testing.assert_allclose(slope(X, np), difference, atol=2e-8)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_derivatives_of_losses(name):
+    entry, y, yhat = LOSSES[name], np.abs(X), X**2 / 3
+    for lower, upper in (("value", "first"), ("first", "second")):
+        function, slope = getattr(entry, lower), getattr(entry, upper)
+        difference = function(y, yhat + _STEP, 0.7, np) - function(y, yhat - _STEP, 0.7, np)
+        np.testing.assert_allclose(slope(y, yhat, 0.7, np), difference / (2 * _STEP), atol=2e-8)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
