@@ -9,6 +9,7 @@ without it they are made in this process, in as many threads as there are cores 
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
@@ -80,9 +81,9 @@ def _require_file(how: Mapping[str, Any], given: Mapping[str, Any]) -> None:
             raise ParameterError(f"{option.written} needs --save FILE.h5: {why} kept beside that file")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command `bbp compare`."""
-    return program.program("compare", add_arguments, run, argv, summary=__doc__ or "", example=EXAMPLE)
+main = functools.partial(
+    program.program, "compare", add_arguments, run, summary=__doc__ or "", example=EXAMPLE
+)
 
 
 def compare(

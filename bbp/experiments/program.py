@@ -233,7 +233,7 @@ def tell_failures(experiment: Experiment, found: Any, again: str = "") -> int:
     return len(whys)
 
 
-def check(settings: Mapping[str, Any]) -> None:
+def require_together(settings: Mapping[str, Any]) -> None:
     """ParameterError on options of how to run that exclude each other."""
     if settings.get("executor") is not None:
         for name in PLACES:
@@ -255,7 +255,7 @@ def planned(experiment: Experiment, settings: Mapping[str, Any]) -> Run:
     """
     from bbp.engine.run import Run  # late, likewise
 
-    check(settings)
+    require_together(settings)
     run = Run(experiment, **{each.name: settings[each.name] for each in fields(Run) if each.name in settings})
     wanted, workers = settings["processes"], settings["workers"]
     run.hints = {name: settings[name] for name in HINTS if settings.get(name) is not None}
