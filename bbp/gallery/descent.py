@@ -59,7 +59,7 @@ def draw_descent(data: Data) -> Figure:
             marks.sampled_points(ax, data["alpha"], m2, index=index, label=f"$p = {p}$")
             ax.plot(data["alpha"], np.nanmean(m2, axis=1), color=tint, linewidth=0.7)
             ax.axvline(float(data[f"{kind}_alpha_bbp"][index]), color=tint, linestyle=":", linewidth=0.9)
-        ax.set_title(f"$p^* = 1$, $a = {a:g}$, $N = {int(data['n'])}$", loc="right", pad=3.0)
+        layout.title(ax, f"$p^* = 1$, $a = {a:g}$, $N = {int(data['n'])}$")
         ax.set(xlabel=r"$\alpha = M/N$", ylabel=r"largest $m^2$ at the end", ylim=(0, 1.03))
     axes[0].plot([], [], color=style.GREY, linestyle=":", label=r"$\alpha_\mathrm{BBP}$ of that $p$")
     layout.legend_above(fig, axes, 4)
@@ -132,9 +132,7 @@ def draw_theory(data: Data) -> Figure:
                 label=r"lost at $N=\infty$",
             )  # fmt: skip
         below.set_ylim(bottom=0)
-        above.set_title(
-            rf"$p = {p}$, $\alpha = {alpha:g}$, $a = {A:g}$, $N = {int(data['n'])}$", loc="right", pad=3.0
-        )
+        layout.title(above, rf"$p = {p}$, $\alpha = {alpha:g}$, $a = {A:g}$, $N = {int(data['n'])}$")
         above.set_xlabel("")
     axes[0].set_ylabel(r"lowest eigenvalue $\lambda_1$")
     axes[cases].set_ylabel(r"its $q^2$ with the teacher")
@@ -219,9 +217,7 @@ def draw_lifetime(data: Data) -> Figure:
             ax.plot(data["time"], np.nanmean(theory, axis=0), color=style.colour(i))
         ax.set(xlabel="time of the flow", ylabel=words[name])
     axes[0].set_ylim(bottom=0)
-    axes[1].set_title(
-        rf"$p = p^* = 1$, $a = {A:g}$, $\alpha = {LIFETIME_ALPHA:g}$, $N = {data['n']}$", loc="right", pad=3.0
-    )
+    layout.title(axes[1], rf"$p = p^* = 1$, $a = {A:g}$, $\alpha = {LIFETIME_ALPHA:g}$, $N = {data['n']}$")
     layout.legend_above(fig, axes, 3)
     return fig
 

@@ -51,7 +51,7 @@ def draw_spectra(data: Data) -> Figure:
         left, right = spectrum_plots.edge_window(found)
         spectrum_plots.spectrum_panel(ax, found, left, right + (right - left))
         name_model = rf"$p = 2$, $p^* = 1$, $a = {model.a:g}$, $\alpha = {alpha:g}$"
-        ax.set_title(name_model, loc="right", pad=3.0, fontsize=7)
+        layout.title(ax, name_model, fontsize=7)
         handles, labels = ax.get_legend_handles_labels()
         labels = [r"density, $N = \infty$" if label == "theory" else label for label in labels]
         ax.legend(handles, labels, loc="lower center", bbox_to_anchor=(0.5, 1.09))
@@ -110,9 +110,7 @@ def draw_scatter(data: Data) -> Figure:
         ax.axhline(limit, color=style.GREY, linestyle=(0, (4, 1.6)), label=r"theory, $N = \infty$")
         label = f"samples, $N = {int(data['n'])}$" if index == 0 else None
         ax.plot(x, y, label=label, **points_look(index, markersize=3))
-        ax.set_title(
-            f"$p = {model.p}$, $a = {model.a:g}$, $\\alpha = {alpha:g}$", loc="right", pad=3.0, fontsize=7
-        )
+        layout.title(ax, f"$p = {model.p}$, $a = {model.a:g}$, $\\alpha = {alpha:g}$", fontsize=7)
         ax.set(xlabel=r"$\lambda_1$, quenched theory", ylabel=r"$\lambda_1$, sample" if index == 0 else "")
         words = f"variance ratio {ratio(data, name):.2f}"
         ax.text(0.04, 0.95, words, transform=ax.transAxes, va="top", fontsize=7)
@@ -188,7 +186,7 @@ def draw_edge(data: Data) -> Figure:
     axes[1].minorticks_off()
     axes[1].set(ylim=(0, None), xlabel=r"input dimension $N$", ylabel=r"$N \times$ variance")
     layout.name_model(axes[0], EDGE_MODEL)
-    axes[1].set_title(rf"$\alpha = {EDGE_ALPHA:g}$, sharp edge", loc="right", pad=3.0)
+    layout.title(axes[1], rf"$\alpha = {EDGE_ALPHA:g}$, sharp edge")
     layout.legend_above(fig, axes, 4)
     return fig
 

@@ -157,8 +157,8 @@ def draw(data: Data) -> Figure:
     ends.plot(data["size"], normal, label="at the start", **look)
     ends.set(xlabel=r"preactivation $|\lambda|$", ylabel="density", ylim=(0, None))
     ends.legend(fontsize="x-small")
-    losses.set_title(rf"$p = p^* = 1$, $a = {A:g}$", loc="right", pad=3.0)
-    ends.set_title(f"$N = {int(data['n'])}$", loc="right", pad=3.0)
+    layout.title(losses, rf"$p = p^* = 1$, $a = {A:g}$")
+    layout.title(ends, f"$N = {int(data['n'])}$")
     layout.legend_above(fig, [overlaps], 5)
     return fig
 

@@ -115,7 +115,7 @@ def draw_recovery(data: Data) -> Figure:
         ylim=(0, None),
     )
     right.xaxis.set_major_locator(MaxNLocator(4))
-    right.set_title(f"$p^* = 1$, $a = {A:g}$", loc="right", pad=3.0)
+    layout.title(right, f"$p^* = 1$, $a = {A:g}$")
     layout.legend_above(fig, [left, right], 5)
     return fig
 
@@ -244,7 +244,7 @@ def draw_growth(data: Data) -> Figure:
                 if data["overlap"][i]:
                     _curve(ax, data, int(i), colour, data["n"][i] == data["n"].max() > data["n"].min())
         ax.set(xscale="log", yscale="log", xlabel="time of the flow", ylabel=r"$m^2 / m_0^2$")
-        ax.set_title(f"$p = {p}$, $p^* = 1$, $a = {A:g}$", loc="right", pad=3.0)
+        layout.title(ax, f"$p = {p}$, $p^* = 1$, $a = {A:g}$")
         ax.legend(fontsize="x-small")
     return fig
 

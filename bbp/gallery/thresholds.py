@@ -90,7 +90,7 @@ def draw_alpha_zero(data: Data) -> Figure:
     axes[1].plot([], [], color=style.GREY, linewidth=0.8, linestyle="-.", label=r"$p = \infty$, same $a$")
     for ax, columns in zip(axes, (2, 3), strict=True):
         ax.set_xlabel(r"student width $p$")
-        ax.set_title("$p^* = 1$", loc="right", pad=3.0)
+        layout.title(ax, "$p^* = 1$")
         ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.08), ncols=columns)
     return fig
 
@@ -130,7 +130,7 @@ def draw_teachers(data: Data) -> Figure:
     for ax in axes:
         layout.log_axis(ax)
         ax.set(xlabel=r"normalisation $a$", ylabel=r"$\alpha_\mathrm{BBP} / p^*$", ylim=(0, None))
-        ax.set_title("$p = 1$", loc="right", pad=3.0)
+        layout.title(ax, "$p = 1$")
         ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.08), ncols=2)
     return fig
 

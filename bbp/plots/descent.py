@@ -49,7 +49,7 @@ def descent_figure(found: xr.Dataset, *, width: str = "double") -> Figure:
     for ax, draw in zip(axes, drawn, strict=True):
         draw(ax)
     layout.name_model(axes[0], models.of(found))
-    axes[1].set_title(f"$N = {n}$, {NAMES.get(first, first)}", loc="right", pad=3.0)
+    layout.title(axes[1], f"$N = {n}$, {NAMES.get(first, first)}")
     layout.legend_above(fig, axes, 4 if width == "double" else 1)
     return fig
 
@@ -120,7 +120,7 @@ def recovery_figure(
         ax.set_ylabel(name)
         ax.set_ylim(-0.03, 1.05)
     layout.title(magnetisation, sweep_plots.model_title(runs))
-    fraction.set_title(NAMES.get(start, start), loc="right", pad=3.0)
+    layout.title(fraction, NAMES.get(start, start))
     layout.legend_above(fig, [magnetisation, fraction], 3 if width == "double" else 2)
     return fig
 

@@ -132,18 +132,18 @@ def words_of(found: xr.Dataset, name: str) -> str:
     return words if len(words) <= LONGEST_LABEL else name
 
 
-def title(ax: Axes, parts: Sequence[str]) -> None:
-    """Words above the upper right corner, in as many lines as the panel's width asks for."""
+def title(ax: Axes, words: str | Sequence[str], **look: Any) -> None:
+    """Words above the upper right corner; several pieces of them in as many lines as the panel's width asks for."""
     room = breadth(ax) - LETTER * bool(ax.get_title(loc="left"))
     lines: list[str] = []
-    for part in parts:
+    for part in [words] if isinstance(words, str) else words:
         longer = f"{lines[-1]}, {part}" if lines else part
         if lines and text_width(longer, "axes.titlesize") > room:
             lines[-1] += ","
             lines.append(part)
         else:
             lines[-1:] = [longer]
-    ax.set_title("\n".join(lines), loc="right", pad=3.0)
+    ax.set_title("\n".join(lines), loc="right", pad=3.0, **look)
 
 
 def text_width(text: str, size: str = "legend.fontsize") -> float:

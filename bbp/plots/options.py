@@ -213,7 +213,7 @@ def apply(figure: Figure, look: Look) -> Figure:
     for panel, place, text in look.labels:
         for ax in _named(panels, panel):
             if place == "title":
-                ax.set_title(text, loc="right", pad=3.0)
+                layout.title(ax, text)
             else:
                 ax.set(**{f"{place}label": text})
     for which in look.logs:
@@ -302,7 +302,7 @@ def _keep(figure: Figure, panels: Mapping[str, Axes], letters: Sequence[str]) ->
     first = kept[letters[0]]
     if not any(ax.get_title(loc="right") for ax in kept.values()):  # the model's name, written once
         name = next(filter(None, (ax.get_title(loc="right") for ax in following)), "")
-        first.set_title(name, loc="right", pad=3.0)
+        layout.title(first, name)
     for ax in list(figure.axes):
         if ax not in kept.values():
             ax.remove()

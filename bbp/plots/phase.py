@@ -244,7 +244,7 @@ def widths_panel(ax: Axes, lines: xr.Dataset, index: int, *, network: bool = Fal
         words = rf"no $\alpha_0$ by continuation at $p = {silent.min():g}$" + (
             rf" to ${silent.max():g}$" if silent.size > 1 else ""
         )
-        ax.set_title(words, loc="right", pad=3.0, fontsize="small")
+        layout.title(ax, words, fontsize="small")
     ax.set_xlabel(r"student width $p$")
     ax.set_ylabel(r"$\alpha$")
 
@@ -268,7 +268,7 @@ def finite_panel(ax: Axes, phase: xr.Dataset, index: int) -> None:
     layout.log_axis(ax)
     ax.set_xlabel(r"input dimension $N$")
     ax.set_ylabel(r"$\alpha_\mathrm{BBP}(N)$")
-    ax.set_title(f"$a = {style.number(a)}$", loc="right", pad=3.0)
+    layout.title(ax, f"$a = {style.number(a)}$")
 
 
 @style.added
@@ -293,7 +293,7 @@ def time_panel(ax: Axes, phase: xr.Dataset, index: int) -> None:
     ax.set_ylim(bottom=0)
     ax.set_xlabel(r"$\alpha$")
     ax.set_ylabel("outlier lost at time $t$")
-    ax.set_title(f"$a = {style.number(float(at.at_a))}$", loc="right", pad=3.0)
+    layout.title(ax, f"$a = {style.number(float(at.at_a))}$")
 
 
 @style.added
@@ -316,4 +316,4 @@ def minima_panel(ax: Axes, phase: xr.Dataset, index: int) -> None:
         ax.axvline(limit, color=style.GREY, linestyle=":", linewidth=0.9, label=words)
     ax.set_xlabel(r"$\alpha$")
     ax.set_ylabel(r"complexity $\Sigma$")
-    ax.set_title(f"$p = 1$, $a = {style.number(float(at.at_a))}$", loc="right", pad=3.0)
+    layout.title(ax, f"$p = 1$, $a = {style.number(float(at.at_a))}$")

@@ -58,7 +58,7 @@ def name_lack(ax: Axes, sources: Mapping[str, xr.Dataset]) -> None:
     """Above the upper right corner, that there is no threshold and why; nothing where there is one."""
     for one in sources.values():
         if not np.isfinite(one.alpha_bbp):
-            ax.set_title(LACKS.get(one.kind, f"theory: {one.kind}"), loc="right", pad=3.0)
+            layout.title(ax, LACKS.get(one.kind, f"theory: {one.kind}"))
 
 
 def sweep_figure(sweeps: xr.Dataset | Mapping[str, xr.Dataset], *, width: str = "double") -> Figure:

@@ -98,11 +98,6 @@ def test_eps_has_blended_colours_and_no_type_3_font(sweep_file):
     assert b"/Type3" not in plot.render(figure, "pdf", 100)
 
 
-def test_eps_is_the_same_bytes_without_dates(sweep_file):
-    one, two = (plot.render(plot.draw(sweep_file), "eps", 100) for _ in range(2))
-    assert one == two and one.startswith(b"%!PS-Adobe") and b"CreationDate" not in one
-
-
 def test_pgf_where_there_is_a_latex(sweep_file, monkeypatch):
     """In its place something that says how large words are."""
 

@@ -20,7 +20,6 @@ from bbp.files.variables import own_names
 from bbp.plots import layout, marks, style
 from bbp.plots import phase as phase_plots
 from bbp.plots import spectrum as spectrum_plots
-from bbp.plots import sweep as sweep_plots
 from theory.answers import Edge, Outlier
 from theory.checks import ParameterError
 from theory.model import Committee
@@ -39,16 +38,6 @@ def test_sampled_points_carry_means_and_error_bars(ax):
     np.testing.assert_allclose(heights, [[1.0, 3.0], [5.0, 5.0]])
     assert points.get_markerfacecolor() == "white" and points.get_color() == style.colour(1)
     assert points.get_marker() == style.marker(1)
-
-
-def test_theory_curves_carry_the_theory(ax):
-    alpha, edge = np.array([1.0, 2.0, 3.0]), np.array([-3.0, -2.0, -1.0])
-    outlier, overlap = np.array([np.nan, -2.5, -2.0]), np.array([np.nan, 0.1, 0.2])
-    below, out = marks.edge_and_outlier(ax, alpha, edge, outlier)
-    np.testing.assert_array_equal(below.get_ydata(), edge)
-    np.testing.assert_array_equal(out.get_ydata(), outlier)
-    assert below.get_linestyle() != out.get_linestyle()
-    np.testing.assert_array_equal(marks.overlap_curve(ax, alpha, overlap).get_ydata(), overlap)
 
 
 def test_smooth_curves_pass_through_their_points_and_leave_nan_out():
@@ -157,10 +146,10 @@ def test_widths_of_print():
 @pytest.mark.parametrize("panel", ["a", "b"])
 def test_a_panel_on_axes_of_ones_own_gives_the_artists_it_adds(ax, made_up, panel):
     """Those of the whole figure, under their labels; what was on the axes before is not among them."""
-    (before,) = ax.plot([0, 1], [0, 1])
-    found = made_up()
+    ax.plot([0, 1], [0, 1])
+    found, there = made_up(), set(map(id, ax.get_children()))
     added = bbp.plot(found, ax, panel=panel)
-    assert before not in added and set(ax.get_children()) >= set(added)
+    assert set(map(id, added)) == set(map(id, ax.get_children())) - there
     labels = {artist.get_label() for artist in ax.containers}
     whole = bbp.plot.draw(found).axes["ab".index(panel)]
     assert labels == {artist.get_label() for artist in whole.containers} != set()
@@ -234,21 +223,6 @@ def test_a_logarithmic_axis_has_numbers(ax, low, high, count):
     layout.log_axis(ax)
     ticks = [tick for tick in ax.get_xticks() if low <= tick <= high]
     assert 2 <= len(ticks) and abs(len(ticks) - count) <= 2
-
-
-def test_what_functions_add_they_give(made_up):
-    """Of every function that the documentation names for axes of one's own."""
-    found = made_up()
-    drawn = (
-        lambda ax: sweep_plots.panel(ax, found, "lowest"),
-        lambda ax: sweep_plots.theory_lines(ax, found, "lowest"),
-        lambda ax: marks.finite_band(ax, [1, 2], [0, 1], [1, 1], [1, 1]),
-    )
-    for draw in drawn:
-        ax = Figure().subplots()
-        before = set(map(id, ax.get_children()))
-        given = draw(ax)
-        assert given and {id(one) for one in given} == set(map(id, ax.get_children())) - before
 
 
 def test_several_files_are_told_apart(made_up, tmp_path):
