@@ -45,6 +45,16 @@ _MET = 1e-3  # of a step in energy: how well a node is met
 _ENDED = 1e-3  # of a full step, and of |edge|: where the curve counts as ended
 
 
+def weight_eigenvalues(
+    model: Network, yhat: Array, y: Array, unit: float = 1.0
+) -> tuple[tuple[Array, ...], tuple[int, ...]]:
+    """Distinct eigenvalues of the weights of (p/2) H at outputs yhat, y, times `unit`: across lam (for p > 1) and along it, and
+    their multiplicities."""
+    p = int(model.p)
+    found = tuple(unit * (c * yhat - y) / (model.a + y) for c in ((1, 3) if p > 1 else (3,)))
+    return found, (p - 1, 1)[-len(found) :]
+
+
 @dataclass(frozen=True)
 class Labels:
     """Labels of q draws of m samples, as weights. lam (q, m', p) and u (q, m', p_star); n the dimension.
@@ -75,19 +85,14 @@ class Labels:
         nodes: Array | None = None,
     ) -> Labels:
         """Labels of a quadratic committee. nodes (3, k): yhat, y and weight of labels without lam, u of their own."""
-        p = int(model.p)
         y, yhat = np.mean(u**2, axis=-1), np.mean(lam**2, axis=-1)
         if weight is not None and nodes is not None:
             yhat, y, weight = (
                 np.concatenate([part, np.broadcast_to(more, (len(part), len(more)))], axis=1)
                 for part, more in zip((yhat, y, weight), nodes, strict=True)
             )
-        # units of (p/2) H: without the factor 2/p
-        along = (3 * yhat - y) / (model.a + y)
-        if p == 1:
-            return cls(lam, u, n, (along,), (1.0,), y, yhat, weight)
-        branches = ((yhat - y) / (model.a + y), along)
-        return cls(lam, u, n, branches, ((p - 1) / p, 1 / p), y, yhat, weight)
+        f, multiplicities = weight_eigenvalues(model, yhat, y)
+        return cls(lam, u, n, f, tuple(m / int(model.p) for m in multiplicities), y, yhat, weight)
 
     def without(self, which: Array, wanted: Array) -> Labels:
         """The same less the labels `which` (q, k) of each draw where `wanted` (q, k): their weights are 0."""

@@ -39,7 +39,7 @@ from scipy.special import gammainccinv, gammaincinv, gammaln
 
 from theory.exact import committee_weights
 from theory.finite import many_labels
-from theory.finite.bulk import Labels, edge_of, label_excess
+from theory.finite.bulk import Labels, edge_of, label_excess, weight_eigenvalues
 from theory.model.network import Network
 
 Array = NDArray[np.float64]
@@ -312,9 +312,8 @@ def _stretched(factors: Array, times: Array) -> Array:
 
 def _lowest_weight(model: Network, normals: Array) -> Array:
     """The lowest eigenvalue of (p/2) F (q, m)."""
-    p = int(model.p)
-    yhat, y = (np.mean(part**2, axis=-1) for part in (normals[..., :p], normals[..., p:]))
-    return np.asarray(((3 if p == 1 else 1) * yhat - y) / (model.a + y))
+    yhat, y = (np.mean(part**2, axis=-1) for part in np.split(normals, [int(model.p)], axis=-1))
+    return weight_eigenvalues(model, yhat, y)[0][0]
 
 
 def _block(

@@ -37,6 +37,7 @@ from scipy.linalg import solve_triangular
 from theory.answers import Prediction
 from theory.checks import ParameterError, count, finite, numpy_defaults
 from theory.exact import committee_weights, finite_committee
+from theory.finite.bulk import weight_eigenvalues
 from theory.finite.tracy_widom import tracy_widom_scale
 from theory.general.dyson import Dyson, DysonEdge
 from theory.general.spikes import SpikeBlock
@@ -93,7 +94,9 @@ def quenched(
     inner = n - vectors.shape[1]
     if inner < 1:
         raise ParameterError(f"n must be above p + p_star = {vectors.shape[1]}, got {n}")
-    dyson = Dyson(committee_weights(model.a, lam, y), 1 / inner, _eigenvalues(model, lam, y))
+    values, multiplicities = weight_eigenvalues(model, np.mean(lam**2, axis=1), y, 2 / int(model.p))
+    eigenvalues = np.stack(values), np.array(multiplicities, dtype=np.float64)
+    dyson = Dyson(committee_weights(model.a, lam, y), 1 / inner, eigenvalues)
     k, unit, edge, block = int(model.degeneracy), inner / n, dyson.edge(), SpikeBlock(dyson, vectors)
     found = block.spikes(edge)
     kappa = tracy_widom_scale(model.p * inner, edge.curvature)
@@ -159,13 +162,3 @@ def checked_labels(model: Network, lam: ArrayLike, u: ArrayLike) -> tuple[Networ
     if u.shape != (len(lam), model.p_star):
         raise ParameterError(f"u must have shape ({len(lam)}, {model.p_star}), got {u.shape}")
     return model, lam, u
-
-
-def _eigenvalues(model: Network, lam: Array, y: Array) -> tuple[Array, Array]:
-    """The two distinct eigenvalues of each weight (rows) and their multiplicities p - 1 and 1."""
-    p = int(model.p)
-    yhat = np.mean(lam**2, axis=1)
-    f2 = (2 / p) * (3 * yhat - y) / (model.a + y)
-    if p == 1:
-        return f2[None], np.ones(1)
-    return np.stack([(2 / p) * (yhat - y) / (model.a + y), f2]), np.array([p - 1.0, 1.0])
