@@ -330,44 +330,31 @@ def _descend(
     dynamics: str,
     keeping: bool,
 ) -> Path:
-    # loss: y, kept, a and unit of each sample
+    """Descents of a batch; loss: y, kept, a and unit of each sample."""
+    renewed, step = DYNAMICS[dynamics]
+
     def one(sample: tuple[Array, tuple[Array, ...], Array]) -> Path:
-        path = _one(*sample, rules, functions, nodes, dynamics, keeping)
+        """That of one sample: a scan over records, in each a while loop over steps."""
+        x, (y, kept, a, unit), start = sample
+        problem = Problem(Matrix(x), y, kept, a, unit, functions, nodes)
+
+        def record(state: State, length: Array) -> tuple[State, tuple[Array, ...]]:
+            state = jax.lax.while_loop(
+                lambda s: (s.left > 0) & (s.code == RUNNING),
+                lambda s: step(problem, s, rules),
+                state._replace(left=state.left + length),
+            )
+            state = renewed(problem, state, rules)
+            norm = jnp.sqrt(state.slope / start.shape[-1])
+            return state, (state.student, state.loss, norm, state.time, state.taken, state.used)
+
+        state, records = jax.lax.scan(record, started(problem, start, keeping), rules.lengths)
+        ended = jnp.where(state.code == RUNNING, int(End.STEP_LIMIT), state.code)
+        students, losses, norms, times, taken, used = records
         # an array of no entries cannot be split in batches
-        return path if keeping else path._replace(used=jnp.zeros(()))
+        return Path(students, losses, norms, times, taken, ended, used if keeping else jnp.zeros(()))
 
     path = jax.lax.map(one, (data, loss, student), batch_size=None if group == 1 else group)
     if keeping:
         return path
     return path._replace(used=jnp.zeros((*path.student.shape[:3], 0), path.student.dtype))
-
-
-def _one(
-    data: Array,
-    loss: tuple[Array, ...],
-    student: Array,
-    rules: Numbers,
-    functions: Functions,
-    nodes: tuple[int, int],
-    dynamics: str,
-    keeping: bool,
-) -> Path:
-    """The descent of one sample: a scan over records, in each a while loop over steps."""
-    renewed, step = DYNAMICS[dynamics]
-    y, kept, a, unit = loss
-    problem = Problem(Matrix(data), y, kept, a, unit, functions, nodes)
-
-    def record(state: State, length: Array) -> tuple[State, tuple[Array, ...]]:
-        state = jax.lax.while_loop(
-            lambda s: (s.left > 0) & (s.code == RUNNING),
-            lambda s: step(problem, s, rules),
-            state._replace(left=state.left + length),
-        )
-        state = renewed(problem, state, rules)
-        norm = jnp.sqrt(state.slope / student.shape[-1])
-        return state, (state.student, state.loss, norm, state.time, state.taken, state.used)
-
-    state, records = jax.lax.scan(record, started(problem, student, keeping), rules.lengths)
-    ended = jnp.where(state.code == RUNNING, int(End.STEP_LIMIT), state.code)
-    students, losses, norm, time, taken, used = records
-    return Path(students, losses, norm, time, taken, ended, used)
