@@ -425,6 +425,3 @@ def doubts(model: Network, alphas: Iterable[float], sizes: Iterable[float]) -> s
         for reason in dict.fromkeys(reason for alpha in alphas if (reason := doubt(model, alpha, n))):
             found.setdefault(reason, []).append(f"{n:g}")
     return "; ".join(f"N = {', '.join(of)}: {reason}" for reason, of in found.items())
-
-
-finite_law = law  # its first name

@@ -302,6 +302,3 @@ def _fraction(name: str, value: float) -> float:
     if not 0 < number < 1:
         raise ParameterError(f"{name} must lie between 0 and 1, got {value!r}")
     return float(np.float64(number))
-
-
-alpha_bbp_finite = threshold  # its first name
