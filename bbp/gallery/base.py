@@ -80,7 +80,7 @@ def arrays_of(found: xr.Dataset) -> Data:
 
 def config(entry: Entry, effort: Effort) -> dict[str, Any]:
     """What decides the numbers of a figure, as plain data."""
-    from sims.instance import STREAM  # late: a stored figure is drawn without JAX
+    from sims.instance import STREAM  # late: `bbp plot` imports this module and draws without JAX
 
     plain = asdict(effort)
     n = None if effort.n is None else list(effort.n)
