@@ -15,7 +15,7 @@ MOVED = {
     "bbp.console.process": "console.signals console.start console.streams",
     "bbp.engine.executors": "engine.cache",
     "bbp.engine.run": "engine.experiment",
-    "bbp.engine.units": "engine.parts engine.tasks",
+    "bbp.engine.units": "engine.tasks",
     "bbp.experiments.descent": "experiments.descent_file",
     "bbp.experiments.program": "experiments.carry_out",
     "bbp.experiments.phase": "experiments.phase_minima",

@@ -15,7 +15,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,99 +27,14 @@ from numpy.typing import NDArray
 from bbp.console import messages, process
 from bbp.console.messages import FileError, RunError, log
 from bbp.engine.executors import Work, working
-from bbp.engine.units import (
-    DONE,
-    FAILED,
-    NOT_RUN,
-    TEXT,
-    Columns,
-    Kind,
-    Parts,
-    Point,
-    Result,
-    Unit,
-    canonical,
-    differences,
-)
+from bbp.engine.parts import Parts, canonical, differences
+from bbp.engine.units import Kind, Point, Result, Results, Unit
 from bbp.files import dataset, disk, variables
 from bbp.files.product import split
 from theory.checks import ParameterError
 
 LARGEST_BLOCK = 256
 UNIT_SECONDS = 4.0  # what a crash may cost; long against the few milliseconds that storing a unit takes
-
-
-class Results:
-    """Everything computed so far, by point and sample; a sample computed twice counts once, as done if it ever was.
-
-    units   where and when it was computed, in the order of arrival: results without their columns
-    """
-
-    def __init__(self) -> None:
-        self.units: list[Result] = []
-        self._columns: dict[Point, Columns] = {}  # over samples; rows of status NOT_RUN hold nothing
-
-    def add(self, result: Result) -> None:
-        """Take in what a unit gave; samples that are done keep what they have."""
-        held, stop = self._columns.setdefault(result.point, {}), result.first + result.count
-        for name, values in result.columns.items():
-            old = held.get(
-                name, np.zeros((0, *values.shape[1:]), TEXT if values.dtype.kind == "U" else values.dtype)
-            )
-            if (lacking := stop - len(old)) > 0:
-                more = np.zeros((max(lacking, len(old)), *values.shape[1:]), old.dtype)
-                held[name] = np.concatenate([old, more])
-        new = np.flatnonzero(held["status"][result.first : stop] != DONE)
-        for name, values in result.columns.items():
-            held[name][result.first + new] = values[new]
-        self.units.append(replace(result, columns={}))
-
-    def any(self, point: Point) -> bool:
-        """Whether some sample of this point was run."""
-        return point in self._columns
-
-    def missing(self, point: Point, number: int) -> NDArray[np.int64]:
-        """Which of the first `number` samples of this point were not run, in rising order."""
-        return np.flatnonzero(self._status(point, number) == NOT_RUN)
-
-    def has(self, point: Point, number: int) -> bool:
-        """Whether the first `number` samples of this point were run."""
-        return number == 0 or (self.any(point) and not len(self.missing(point, number)))
-
-    def fill(self, point: Point, number: int, columns: Columns) -> None:
-        """Write the first `number` samples of a point into these columns, as far as they were run."""
-        there = np.flatnonzero(self._status(point, number) != NOT_RUN)
-        for name, values in columns.items() if len(there) else ():
-            values[there] = self._columns[point][name][there]
-
-    def first(self, point: Point, number: int, name: str) -> NDArray[Any]:
-        """Column `name` of the first `number` samples of `point` that did not fail, in order of sample."""
-        done = np.flatnonzero(self._status(point, number) == DONE)
-        return self._columns[point][name][done] if len(done) else np.zeros(0)
-
-    def forget_failures(self) -> None:
-        """Take failed samples for not run, so that they are tried again."""
-        for columns in self._columns.values():
-            columns["status"][columns["status"] == FAILED] = NOT_RUN
-
-    @property
-    def samples(self) -> int:
-        """How many samples were run."""
-        return self._count(DONE, FAILED)
-
-    @property
-    def failed(self) -> int:
-        """How many samples failed."""
-        return self._count(FAILED)
-
-    def _count(self, *codes: int) -> int:
-        # A list at once: after a signal another thread asks, while this one may add a point.
-        return sum(int(np.isin(columns["status"], codes).sum()) for columns in list(self._columns.values()))
-
-    def _status(self, point: Point, number: int) -> NDArray[np.int8]:
-        """That of the first `number` samples."""
-        known = self._columns[point]["status"][:number] if self.any(point) else np.zeros(0, np.int8)
-        return np.append(known, np.full(number - len(known), NOT_RUN, np.int8))
 
 
 class Experiment(ABC):

@@ -20,8 +20,8 @@ import xarray as xr
 from bbp.analysis import comparison, summary
 from bbp.analysis.comparison import THEORY_N
 from bbp.console.options import checked, decisive
-from bbp.engine.run import UNIT_SECONDS, Experiment, Results
-from bbp.engine.units import Columns, Field, Kind, Point
+from bbp.engine.run import UNIT_SECONDS, Experiment
+from bbp.engine.units import Columns, Field, Kind, Point, Results
 from bbp.experiments import models
 from bbp.experiments.options import COMPARE
 from bbp.experiments.samples import law_seconds

@@ -37,8 +37,8 @@ from numpy.typing import NDArray
 
 from bbp.analysis import recovery
 from bbp.console.options import checked, decisive, rounded
-from bbp.engine.run import Experiment, Results, devices
-from bbp.engine.units import REASON, STATUS, Columns, Field, Kind, Point
+from bbp.engine.run import Experiment, devices
+from bbp.engine.units import REASON, STATUS, Columns, Field, Kind, Point, Results
 from bbp.experiments import models, own
 from bbp.experiments.options import AUTO, DESCENT, STARTS
 from bbp.experiments.samples import check_sizes

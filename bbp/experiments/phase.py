@@ -46,8 +46,8 @@ from numpy.typing import NDArray
 
 from bbp.analysis import phase as analysis
 from bbp.console.options import checked, decisive
-from bbp.engine.run import Experiment, Results
-from bbp.engine.units import TEXT, Columns, Field, Kind, Point
+from bbp.engine.run import Experiment
+from bbp.engine.units import TEXT, Columns, Field, Kind, Point, Results
 from bbp.experiments import models
 from bbp.experiments.options import PHASE
 from bbp.files import dataset

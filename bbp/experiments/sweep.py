@@ -32,8 +32,8 @@ from bbp.analysis import summary
 from bbp.analysis.summary import draws_of, finite_theory, mean_overlap
 from bbp.console.messages import log
 from bbp.console.options import around, checked, decisive, rounded
-from bbp.engine.run import LARGEST_BLOCK, UNIT_SECONDS, Experiment, Results, devices
-from bbp.engine.units import Field, Kind, Point, Result
+from bbp.engine.run import LARGEST_BLOCK, UNIT_SECONDS, Experiment, devices
+from bbp.engine.units import Field, Kind, Point, Result, Results
 from bbp.experiments import models
 from bbp.experiments.options import AUTO, SWEEP
 from bbp.experiments.samples import (

@@ -17,8 +17,8 @@ import xarray as xr
 from bbp.analysis import summary
 from bbp.console import program
 from bbp.console.messages import FileError, duration
-from bbp.engine.run import Results
-from bbp.engine.units import Parts
+from bbp.engine.parts import Parts
+from bbp.engine.units import Results
 from bbp.experiments import models
 from bbp.files import dataset, product
 from bbp.files.variables import DONE, FAILED, NOT_RUN

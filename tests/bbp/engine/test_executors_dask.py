@@ -11,7 +11,7 @@ import pytest
 
 from bbp.console.messages import RunError
 from bbp.engine import executors
-from bbp.engine.units import Parts
+from bbp.engine.parts import Parts
 from bbp.files import dataset, variables
 
 WORDS = ["--alpha-grid", "0.8:2:4", "--n", "12", "--samples", "25", "--block", "1"]

@@ -24,9 +24,8 @@ import xarray as xr
 from bbp import sweep
 from bbp.__main__ import dispatch
 from bbp.engine import executors, run
-from bbp.engine.units import Parts, Result
+from bbp.engine.parts import Parts
 from bbp.files import dataset, disk
-from bbp.files.variables import DONE, FAILED, NOT_RUN
 from bbp.sweep import PROGRAM
 from tests.bbp.conftest import TINY
 
@@ -346,41 +345,6 @@ def test_every_program_goes_on_where_it_was_and_tasks_make_the_same_file(
     whole = whole.drop_dims("unit", errors="ignore")
     for one in others:
         xr.testing.assert_allclose(one.drop_dims("unit", errors="ignore"), whole, rtol=1e-12)
-
-
-def test_results_are_those_of_a_table_of_samples():
-    """Units of any size in any order, some samples twice and some failed, against a dictionary of samples."""
-    rng, point, number = np.random.default_rng(3), (0, 12, 0.8), 40
-    found, table = run.Results(), {}
-    for turn in range(60):
-        first, count = int(rng.integers(0, 36)), int(rng.integers(1, 5))
-        status = rng.choice([DONE, FAILED], count, p=[0.7, 0.3]).astype(np.int8)
-        columns = {
-            "status": status,
-            "values": turn + np.arange(2.0 * count).reshape(count, 2),
-            "reason": np.array(["x" * turn] * count, object if turn % 2 else str),  # as computed, and as read
-        }
-        found.add(Result(point, first, count, columns, 0.0, "", ""))
-        for row in range(count):
-            if table.get(first + row, (0,))[0] != DONE:
-                table[first + row] = (status[row], columns["values"][row], columns["reason"][row])
-        if turn == 20:
-            found.forget_failures()
-            table = {sample: row for sample, row in table.items() if row[0] == DONE}
-        held = {"status": np.zeros(number, np.int8), "values": np.full((number, 2), np.nan)}
-        held |= {"reason": np.full(number, "", object)}
-        found.fill(point, number, held)
-        for sample in range(number):
-            status, values, reason = table.get(sample, (NOT_RUN, np.full(2, np.nan), ""))
-            assert held["status"][sample] == status and held["reason"][sample] == reason
-            np.testing.assert_array_equal(held["values"][sample], values)
-        done = [table[sample][1] for sample in range(number) if table.get(sample, (0,))[0] == DONE]
-        np.testing.assert_array_equal(
-            found.first(point, number, "values").reshape(-1, 2), np.reshape(done, (-1, 2))
-        )
-        assert found.missing(point, number).tolist() == [s for s in range(number) if s not in table]
-        assert found.samples == len(table) and found.failed == len(table) - len(done)
-    assert len(found.units) == 60 and not found.any((1, 12, 0.8)) and found.has((1, 12, 0.8), 0)
 
 
 def test_what_is_missing_is_cut_into_runs():

@@ -1,266 +1,13 @@
-"""Units: what they free stays with the process. Parts: each counts for its own point of its own run alone, and whatever else
-lies among them does no harm. Locks: one run on one output, tasks beside each other, and none is left by a killed run.
-"""
+"""What units give, against a table of samples; what they free stays with the process."""
 
-import io
-import json
 import os
-import shutil
 import subprocess
 import sys
 
-import h5py
 import numpy as np
-import pytest
 
-from bbp.console.messages import FileError
-from bbp.engine import units
-from bbp.engine.run import Results
-from bbp.engine.units import LOCK, Parts, compute
-from bbp.files import disk
-from bbp.sweep import PROGRAM
-
-GIVEN = {"n": 12, "alpha_grid": [0.8, 1.2], "samples": 2}
-
-
-@pytest.fixture
-def experiment():
-    return PROGRAM.experiment(GIVEN)
-
-
-@pytest.fixture(scope="module")
-def computed():
-    built = PROGRAM.experiment(GIVEN)
-    return [compute(built.unit(point, 0, 2)) for point in built.points(Results())]
-
-
-@pytest.fixture
-def kept(tmp_path, experiment, computed):
-    """Parts with two points in them, and the files of these."""
-    held = Parts(tmp_path / "x.h5")
-    held.begin(experiment)
-    for result in computed:
-        held.save(result, experiment)
-    return held, sorted(held.path.glob("*.npz"))
-
-
-def rewritten(path, change):
-    """The part after `change(arrays)`, sealed again: only what it says is wrong."""
-    with np.load(io.BytesIO(path.read_bytes()[: -disk.LENGTH])) as data:
-        arrays = {name: data[name] for name in data}
-    change(arrays)
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
-    path.write_bytes(disk.sealed(buffer.getvalue()))
-
-
-def told(**changes):
-    def change(arrays):
-        about = json.loads(str(arrays["about"]))
-        about |= changes
-        arrays["about"] = np.array(json.dumps(about))
-
-    return change
-
-
-def given(**changes):
-    def change(arrays):
-        about = json.loads(str(arrays["about"]))
-        about["given"] |= changes
-        arrays["about"] = np.array(json.dumps(about))
-
-    return change
-
-
-def column(name, values):
-    return lambda arrays: arrays.__setitem__(name, values)
-
-
-WRONG = {
-    "another seed": (given(seed=5), "seed 5 there, 0 here"),
-    "another alpha": (given(alpha=4.0), "alpha 4.0 there"),
-    "another stream": (given(prng="other"), "prng other there"),
-    "another experiment": (told(experiment="descent"), "it is of a descent"),
-    "another point": (told(point=[0, 12, 0.9]), "its name and its contents differ"),
-    "a model that is not": (told(point=[7, 12, 0.8]), "its name and its contents differ"),
-    "more samples": (told(count=3), "its name and its contents differ"),
-    "pairs": (column("eigenvalues", np.zeros((2, 4))), "eigenvalues has shape (2, 4)"),
-    "dtype": (column("overlaps", np.zeros((2, 5), np.float32)), "overlaps is of type float32"),
-    "status": (column("status", np.array([1, 7], np.int8)), "neither done nor failed"),
-    "without a column": (lambda arrays: arrays.pop("residuals"), "residuals"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_a_part_of_something_else_does_not_count(kept, experiment, caplog, name):
-    held, files = kept
-    change, words = WRONG[name]
-    rewritten(files[0], change)
-    with caplog.at_level("WARNING", "bbp"):
-        assert len(list(held.load(experiment))) == 1
-    assert words in caplog.text and caplog.text.count("\n") == 1
-
-
-def test_a_part_copied_to_another_place_does_not_count(kept, experiment, computed):
-    held, (one, two) = kept
-    shutil.copy(one, two)
-    assert len(list(held.load(experiment))) == 1
-
-
-def test_no_flipped_bit_passes(kept, experiment, caplog):
-    """Every 37th byte of a part, one bit at a time: it never counts, and nothing else happens."""
-    held, (path, _) = kept
-    data = path.read_bytes()
-    for place in range(0, len(data), 37):
-        path.write_bytes(data[:place] + bytes([data[place] ^ (1 << place % 8)]) + data[place + 1 :])
-        assert len(list(held.load(experiment))) == 1, place
-
-
-OBSTACLES = {
-    "fifo": os.mkfifo,
-    "directory": os.mkdir,
-    "dangling link": lambda path: os.symlink("nowhere", path),
-    "link to a device": lambda path: os.symlink("/dev/zero", path),
-}
-
-
-@pytest.mark.parametrize("name", OBSTACLES)
-def test_what_is_no_regular_file_is_skipped_and_left(bbp, tmp_path, kept, experiment, caplog, name):
-    held, _ = kept
-    stranger = held.path / "stranger.npz"
-    OBSTACLES[name](stranger)
-    with caplog.at_level("WARNING", "bbp"):
-        assert len(list(held.load(experiment, set_aside=True))) == 2
-    assert "part stranger.npz does not count" in caplog.text and os.path.lexists(stranger)
-    said = bbp("info", tmp_path / "x.h5")
-    assert said.code == 0 and "4 samples in 2 units" in said.out
-
-
-@pytest.mark.parametrize(
-    ("plan", "words"),
-    [
-        ('{"format": "bbp-sweep-parts", "version": 1, "records": []}', "is of another version of bbp"),
-        ('{"format": "bbp-parts", "version": 2}', "is of another version of bbp"),
-        *((text, "is no plan of a run") for text in ("{}", "[]", "3", "null", '{"records": []}')),
-    ],
-)
-def test_plans_of_an_older_program_or_of_none_are_told_in_a_line(bbp, tmp_path, plan, words):
-    """As the first version's plan and names; discarded by --force."""
-    held, run = Parts(tmp_path / "x.h5"), ["--n", "12", "--alpha-grid", "1", "--samples", "1"]
-    held.path.mkdir()
-    held.plan.write_text(plan)
-    (held.path / "m000-n0000012-a3ff0000000000000-s0000000-1.npz").write_bytes(b"old")
-    for command in (["sweep", *run, "--out", held.out, "--resume"], ["info", held.out]):
-        said = bbp(*command)
-        assert said.code == 2 and said.err.count("\n") == 1 and f"plan.json' {words} (--force" in said.err
-    assert bbp("sweep", *run, "--out", held.out, "--force").code == 0 and not held.path.exists()
-
-
-def test_parts_of_other_library_versions_are_named_in_the_file(bbp, tmp_path, monkeypatch):
-    out, words = (
-        tmp_path / "x.h5",
-        ["--n", "12", "--alpha-grid", "1", "--samples", "4", "--block", "2", "--quiet"],
-    )
-    other = units._versions() | {"jax": "0.1"}
-    with monkeypatch.context() as patch:
-        patch.setattr(units, "_versions", lambda: other)
-        assert bbp("sweep", *words, "--out", out, "--task", "1/2").code == 0
-    assert bbp("sweep", *words, "--out", out, "--resume").code == 0
-    with h5py.File(out) as file:
-        (named,) = json.loads(file.attrs["other_versions"])
-        assert named == other and json.loads(file.attrs["versions"]) != other
-    assert bbp("sweep", *words, "--out", out, "--force").code == 0
-    with h5py.File(out) as file:
-        assert "other_versions" not in file.attrs
-
-
-@pytest.fixture
-def out(tmp_path, monkeypatch):
-    monkeypatch.setattr(units, "MOMENT", 0.05)
-    return tmp_path / "x.h5"
-
-
-WHOLE, ONE, TWO = None, (1, 2), (2, 2)
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "both"),
-    [(WHOLE, WHOLE, False), (WHOLE, ONE, False), (ONE, WHOLE, False), (ONE, ONE, False), (ONE, TWO, True)],
-)
-def test_a_run_excludes_all_and_a_task_itself(out, first, second, both):
-    with Parts(out).held(first):
-        if both:
-            with Parts(out).held(second):
-                pass
-        else:
-            with pytest.raises(FileError, match="is being written by"), Parts(out).held(second):
-                pass
-    with Parts(out).held(second):  # and it is free afterwards
-        pass
-    assert not out.with_name("x.h5.parts").exists()
-
-
-def test_the_refusal_names_the_other_run(bbp, tiny, out):
-    with Parts(out).held():
-        said = bbp("sweep", *tiny, "--out", out)
-    assert said.code == 2 and said.err.count("\n") == 1 and not out.exists()
-    assert "is being written by process" in said.err and "wait for it, or stop it" in said.err
-
-
-HOLD = """
-import os, sys
-from pathlib import Path
-from bbp.engine.units import Parts
-with Parts(Path(sys.argv[1])).held():
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_the_lock_of_a_killed_process_is_free(out, begin):
-    words = [sys.executable, "-c", HOLD, str(out)]
-    child = begin(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert child.stdout.readline() == "held\n"
-    with pytest.raises(FileError, match=f"process {child.pid} on"), Parts(out).held():
-        pass
-    child.kill()
-    child.wait()
-    assert (Parts(out).path / LOCK).exists()
-    with Parts(out).held():
-        pass
-    assert not Parts(out).path.exists()
-
-
-TAKE = """
-import os, sys, time
-from pathlib import Path
-from bbp.console.messages import FileError
-from bbp.engine import units
-from bbp.engine.units import Parts
-units.MOMENT = 0.01
-out, inside, taken = Path(sys.argv[1]), Path(sys.argv[2]), 0
-until = time.monotonic() + 0.5
-while time.monotonic() < until:
-    try:
-        with Parts(out).held():
-            os.close(os.open(inside, os.O_CREAT | os.O_EXCL))  # FileExistsError where another is inside
-            taken += 1
-            inside.unlink()
-    except FileError:
-        pass
-print(taken)
-"""
-
-
-def test_there_is_one_holder(out, tmp_path, begin):
-    """Three processes take and leave the lock, and its folder, as often as they can."""
-    words = [sys.executable, "-c", TAKE, str(out), str(tmp_path / "inside")]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    outcomes = [
-        child.communicate(timeout=120) for child in [begin(words, **pipes, text=True) for _ in range(3)]
-    ]
-    assert all(errors == "" and int(taken) > 0 for taken, errors in outcomes), outcomes
-
+from bbp.engine.units import Result, Results
+from bbp.files.variables import DONE, FAILED, NOT_RUN
 
 FAULTS = """
 import resource, sys
@@ -292,3 +39,38 @@ def test_arrays_are_not_mapped_afresh():
     kept, mapped, after = numbers.split()
     if kept == "True":
         assert int(mapped) > 20 * 200 and int(after) < 100, said.stdout
+
+
+def test_results_are_those_of_a_table_of_samples():
+    """Units of any size in any order, some samples twice and some failed, against a dictionary of samples."""
+    rng, point, number = np.random.default_rng(3), (0, 12, 0.8), 40
+    found, table = Results(), {}
+    for turn in range(60):
+        first, count = int(rng.integers(0, 36)), int(rng.integers(1, 5))
+        status = rng.choice([DONE, FAILED], count, p=[0.7, 0.3]).astype(np.int8)
+        columns = {
+            "status": status,
+            "values": turn + np.arange(2.0 * count).reshape(count, 2),
+            "reason": np.array(["x" * turn] * count, object if turn % 2 else str),  # as computed, and as read
+        }
+        found.add(Result(point, first, count, columns, 0.0, "", ""))
+        for row in range(count):
+            if table.get(first + row, (0,))[0] != DONE:
+                table[first + row] = (status[row], columns["values"][row], columns["reason"][row])
+        if turn == 20:
+            found.forget_failures()
+            table = {sample: row for sample, row in table.items() if row[0] == DONE}
+        held = {"status": np.zeros(number, np.int8), "values": np.full((number, 2), np.nan)}
+        held |= {"reason": np.full(number, "", object)}
+        found.fill(point, number, held)
+        for sample in range(number):
+            status, values, reason = table.get(sample, (NOT_RUN, np.full(2, np.nan), ""))
+            assert held["status"][sample] == status and held["reason"][sample] == reason
+            np.testing.assert_array_equal(held["values"][sample], values)
+        done = [table[sample][1] for sample in range(number) if table.get(sample, (0,))[0] == DONE]
+        np.testing.assert_array_equal(
+            found.first(point, number, "values").reshape(-1, 2), np.reshape(done, (-1, 2))
+        )
+        assert found.missing(point, number).tolist() == [s for s in range(number) if s not in table]
+        assert found.samples == len(table) and found.failed == len(table) - len(done)
+    assert len(found.units) == 60 and not found.any((1, 12, 0.8)) and found.has((1, 12, 0.8), 0)

@@ -4,7 +4,7 @@ import sys
 from dataclasses import replace
 
 from bbp.console.options import Option, checked, number
-from bbp.engine.units import differences
+from bbp.engine.parts import differences
 from bbp.experiments.options import SWEEP
 from bbp.experiments.sweep import SweepExperiment
 from bbp.files import variables
