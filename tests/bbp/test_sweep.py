@@ -344,9 +344,9 @@ def test_every_option_of_the_table_is_one_of_the_command():
     assert set(PROGRAM.experiment({}).record(0)) == decides | {"prng"}
 
 
-def test_help_wrong_options_and_stored_figures_do_without_jax():
+def test_help_wrong_options_and_stored_files_do_without_jax():
     """The figure of a file is drawn with nothing sampled, and JAX is not imported."""
-    figure = Path(__file__).parents[2] / "data" / "figures" / "recovery.h5"
+    figure = Path(__file__).parents[2] / "data" / "descent" / "descent_p1_a0.5_n100.h5"
     code = (
         "import sys; from bbp import plot, sweep; [sweep.main([word]) for word in sys.argv[1:]]; "
         f"plot.draw({str(figure)!r}); sys.exit('jax' in sys.modules)"
