@@ -28,7 +28,7 @@ TINY = ["--alpha-grid", "0.8:2:4", "--n", "12,16", "--samples", "6", "--block", 
 def remembered_theory():
     """Theory at finite N, a function of model, N, alpha and seed alone, is computed once for all sweeps of one grid.
 
-    Half of a tiny sweep's time, though by few draws. `theory.finite` has tests of its own.
+    Half of a tiny sweep's time, though by few draws. `theory.finite` has tests of its own. Curves of networks are coarse.
     """
     known, real = {}, sweep.finite_theory
 
@@ -41,6 +41,7 @@ def remembered_theory():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sweep, "finite_theory", recall)
         patch.setattr(summary, "MOST_DRAWS", summary.FEWEST_DRAWS)
+        patch.setitem(summary.FINE, "nodes", 12)
         yield
 
 
@@ -180,25 +181,27 @@ def same():
 
 @pytest.fixture
 def made_up():
-    """A function that makes up a sweep: right shapes, arbitrary numbers, one failed and one missing sample."""
-    return _made_up
+    """The function `made_up_sweep`."""
+    return made_up_sweep
 
 
 @pytest.fixture(scope="module")
 def made_up_module():
     """One made-up sweep, for all tests of a module."""
-    return _made_up()
+    return made_up_sweep()
 
 
-def _made_up(model=None, n=(20, 40), alphas=(0.5, 1.0, 2.0), samples=4, seed=0):
-    """A sweep with one failed and one missing sample."""
+def made_up_sweep(model=None, n=(20, 40), alphas=(0.5, 1.0, 2.0), samples=4, seed=0, whole=False):
+    """A sweep of arbitrary numbers in right shapes; one sample has failed and one is missing, unless it is `whole`."""
     model = model or Committee(1, 1, 0.5)
     rng = np.random.default_rng(seed)
-    shape = (len(n), len(alphas), samples, 5)
+    pairs = int(model.degeneracy) + 4
+    shape = (len(n), len(alphas), samples, pairs)
     status = np.full(shape[:3], DONE, dtype=np.int8)
-    status[0, 0, 1], status[0, 1, 2] = FAILED, NOT_RUN
     reason = np.full(shape[:3], "", dtype=object)
-    reason[0, 0, 1] = "eigensolver: no convergence é"
+    if not whole:
+        status[0, 0, 1], status[0, 1, 2] = FAILED, NOT_RUN
+        reason[0, 0, 1] = "eigensolver: no convergence é"
     values = np.sort(rng.normal(size=shape), axis=-1)
     values[status != DONE] = np.nan
     overlaps = np.where(status[..., None] == DONE, rng.uniform(size=shape), np.nan)
@@ -211,9 +214,9 @@ def _made_up(model=None, n=(20, 40), alphas=(0.5, 1.0, 2.0), samples=4, seed=0):
             "max_overlap_rank": (grid, rng.integers(0, 9, size=shape[:3]).astype(float)),
             "status": (grid, status),
             "reason": (grid, reason),
-            "theory_edge": ("alpha", np.array([-2.2, -2.1, -1.8])[: len(alphas)]),
-            "theory_outlier": ("alpha", np.array([np.nan, np.nan, -1.9])[: len(alphas)]),
-            "theory_overlap": ("alpha", np.array([np.nan, np.nan, 0.1])[: len(alphas)]),
+            "theory_edge": ("alpha", np.resize([-2.2, -2.1, -1.8], len(alphas))),
+            "theory_outlier": ("alpha", np.resize([np.nan, np.nan, -1.9], len(alphas))),
+            "theory_overlap": ("alpha", np.resize([np.nan, np.nan, 0.1], len(alphas))),
             "unit_seconds": ("unit", np.array([0.1, 0.2])),
             "unit_host": ("unit", np.array(["one", "two"], dtype=object)),
         },
@@ -221,11 +224,11 @@ def _made_up(model=None, n=(20, 40), alphas=(0.5, 1.0, 2.0), samples=4, seed=0):
             "n": list(n),
             "alpha": list(alphas),
             "sample": range(samples),
-            "eigenpair": range(5),
+            "eigenpair": range(pairs),
             "unit": range(2),
         },
     )
     config = json.dumps({"samples": samples, "long": "x" * 100_000})
     about = {"alpha_bbp": 1.38, "kind": "continuous", "seed": seed, "dtype": "float64", "device": "cpu"}
-    about |= {"prng": STREAM, "finished": 0, "format": "bbp-sweep", "config": config}
+    about |= {"prng": STREAM, "finished": int(whole), "format": "bbp-sweep", "config": config}
     return variables.described(found.assign_attrs(models.record(model) | about))

@@ -12,13 +12,13 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-import xarray as xr
 
 import bbp as package
 from bbp.__main__ import COMMANDS
 from bbp.console import program
 from bbp.console.messages import FileError
 from bbp.files import dataset, disk
+from tests.bbp.conftest import made_up_sweep
 
 PROGRAMS = sorted(path.stem for path in Path(package.__file__).parent.glob("*.py") if path.stem in COMMANDS)
 
@@ -160,14 +160,8 @@ def test_there_are_enough_of_them():
 
 @functools.cache
 def good_bytes():
-    cube, line, grid = np.zeros((1, 2, 2, 5)), np.zeros(2), ("n", "alpha", "sample")
-    found = {name: ((*grid, "eigenpair"), cube) for name in ("eigenvalues", "overlaps", "residuals")}
-    found |= {"max_overlap_rank": (grid, np.zeros((1, 2, 2))), "status": (grid, np.ones((1, 2, 2), np.int8))}
-    found |= {f"theory_{name}": ("alpha", line) for name in ("edge", "outlier", "overlap")}
-    found["reason"] = grid, np.full((1, 2, 2), "", object)
-    axes = {"n": [8], "alpha": [1.0, 2.0], "sample": [0, 1], "eigenpair": range(5)}
-    about = {"p": 1, "p_star": 1, "a": 0.5, "alpha_bbp": 1.38, "kind": "continuous", "seed": 0, "finished": 1}
-    return disk.sealed(dataset.packed(xr.Dataset(found, axes, about | {"format": "bbp-sweep"})))
+    sweep = made_up_sweep(n=(8,), alphas=(1.0, 2.0), samples=2, whole=True)
+    return disk.sealed(dataset.packed(sweep.drop_dims("unit").assign_attrs(config="{}")))
 
 
 def good(path):

@@ -19,6 +19,7 @@ from bbp.files import dataset, product, variables
 from bbp.plots import style
 from bbp.plots import sweep as sweep_plots
 from bbp.plots.sweep import compare_figure
+from tests.bbp.conftest import made_up_sweep
 from theory.checks import ParameterError
 from theory.exact.outliers import teacher_branch
 from theory.exact.transition import bbp_threshold
@@ -31,31 +32,20 @@ ALPHA = np.array([1.0, 1.2, 1.3796, 1.5, 1.65])
 
 def made_up(n=(50, 100), alpha=ALPHA, samples=40, seed=0, model=MODEL):
     """A sweep of numbers drawn from known laws: lowest = edge + 2 N^(-2/3) + noise, phi logistic, q2 uniform noise."""
-    rng = np.random.default_rng(seed)
-    alpha = np.asarray(alpha, dtype=float)
-    shape = len(n), len(alpha), samples
+    rng, alpha, sizes = np.random.default_rng(seed), np.asarray(alpha, dtype=float), np.array(n, dtype=float)
+    sweep = made_up_sweep(model, n, alpha, samples, seed, whole=True)
     branch, threshold = teacher_branch(model, alpha), bbp_threshold(model)
-    pairs = int(model.degeneracy) + 4
-    shift = 2 * np.array(n, dtype=float)[:, None, None] ** (-2 / 3) + 0.01 * rng.standard_normal(shape)
-    lowest = branch.edge[None, :, None] + shift
-    values = lowest[..., None] + 0.1 * np.arange(pairs)
-    phi = 1 / (1 + np.exp(-(alpha - threshold.alpha)[None, :, None] * np.array(n)[:, None, None] / 10))
-    rank = np.where(rng.random(shape) < phi, 0, 7)
+    shape = sweep.status.shape
+    shift = 2 * sizes[:, None, None] ** (-2 / 3) + 0.01 * rng.standard_normal(shape)
+    values = (branch.edge[None, :, None] + shift)[..., None] + 0.1 * np.arange(sweep.eigenpair.size)
+    phi = 1 / (1 + np.exp(-(alpha - threshold.alpha)[None, :, None] * sizes[:, None, None] / 10))
+    rank = np.where(rng.random(shape) < phi, 0.0, 7.0)
     overlaps = np.broadcast_to(rng.uniform(0.2, 0.4, shape)[..., None], values.shape).copy()
-    grid = ("n", "alpha", "sample")
-    pairs_of = {"eigenvalues": values, "overlaps": overlaps, "residuals": np.zeros_like(values)}
-    status = np.full(shape, variables.DONE, dtype=np.int8)
-    alone = {
-        "max_overlap_rank": rank.astype(float),
-        "status": status,
-        "reason": np.full(shape, "", dtype=object),
-    }
-    found = {name: ((*grid, "eigenpair"), each) for name, each in pairs_of.items()}
-    found |= {name: (grid, each) for name, each in alone.items()}
+    drawn = {"eigenvalues": values, "overlaps": overlaps, "max_overlap_rank": rank}
+    found = {name: (sweep[name].dims, each) for name, each in drawn.items()}
     found |= {f"theory_{name}": ("alpha", getattr(branch, name)) for name in ("edge", "outlier", "overlap")}
-    axes = {"n": list(n), "alpha": alpha, "sample": np.arange(samples), "eigenpair": np.arange(pairs)}
-    about = models.record(model) | {"alpha_bbp": threshold.alpha, "kind": threshold.kind, "config": "{}"}
-    return xr.Dataset(found, axes, about | {"seed": seed, "finished": 1, "format": "bbp-sweep"})
+    about = {"alpha_bbp": threshold.alpha, "kind": threshold.kind, "config": "{}"}
+    return sweep.drop_dims("unit").assign(found).assign_attrs(about)
 
 
 def test_observables_leave_out_what_failed_or_is_unknown():

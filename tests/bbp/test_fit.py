@@ -11,7 +11,7 @@ from bbp import fit
 from bbp.analysis.laws import SHAPES
 from bbp.experiments import models
 from bbp.files import dataset
-from tests.bbp.conftest import _made_up
+from tests.bbp.conftest import made_up_sweep
 from theory.checks import ParameterError
 from theory.exact.bulk import bulk_edge
 from theory.exact.transition import bbp_threshold
@@ -24,8 +24,7 @@ REFERENCE = DATA / "finite_size"
 
 def scaled(law="N^-2/3", samples=64, seed=0, noise=0.02):
     """A sweep whose lowest eigenvalue and overlap approach theory's by a law, and whose phi rises about 1.2 + 3 / N^(1/2)."""
-    sweep = _made_up(n=SIZES, alphas=(0.5, 1.0, 2.0), samples=samples)
-    sweep = sweep.assign(status=0 * sweep.status + 1)
+    sweep = made_up_sweep(n=SIZES, samples=samples, whole=True)
     rng = np.random.default_rng(seed)
     n = np.array(SIZES, dtype=float)[:, None, None]
     shape = SHAPES[law](n, 0.4) * (1 + noise * rng.standard_normal((5, 3, samples)))

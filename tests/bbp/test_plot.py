@@ -90,9 +90,8 @@ def test_the_curve_jumps_at_a_discontinuous_threshold(made_up):
     assert curves.theory_overlap[at - 1] == 0 and curves.theory_overlap[at] > 0.05
 
 
-def test_the_curves_of_a_network_start_at_its_threshold(made_up, monkeypatch):
+def test_the_curves_of_a_network_start_at_its_threshold(made_up):
     """tanh, p = 1, a = 50: alpha_BBP = 1.81 lies between two points of the file, from which no straight line is drawn."""
-    monkeypatch.setitem(FINE, "nodes", 20)
     model, alpha = Network(activation="tanh", a=50.0), np.array([1.57, 2.06, 2.54])
     alpha_bbp, kind = models.transition(model)
     along = models.theory_along(model, alpha)
@@ -101,7 +100,7 @@ def test_the_curves_of_a_network_start_at_its_threshold(made_up, monkeypatch):
     sweep = made_up(MODEL, alphas=alpha).assign(theory).assign_attrs(own)
     curves = theory_curves(sweep)
     below, above = curves.alpha < alpha_bbp, curves.alpha > alpha_bbp
-    assert curves.alpha.size == 22 and np.all(curves.theory_overlap[below] == 0)
+    assert curves.alpha.size == FINE["nodes"] + 2 and np.all(curves.theory_overlap[below] == 0)
     assert np.all(np.isnan(curves.theory_outlier[below])) and np.all(
         np.isfinite(curves.theory_outlier[above])
     )
@@ -338,7 +337,7 @@ def test_spectrum_of_a_sweep_pools_the_largest_n(sweep_file):
     ax = Figure().subplots()
     spectrum_plots.spectrum_panel(ax, drawn, low, high)  # bars end where not all eigenvalues are known
     (bars,) = (label for label in ax.get_legend_handles_labels()[1] if "samples" in label)
-    assert bars.endswith(rf"5 lowest of 80 eigenvalues (cut at $\lambda = {pool.complete_below:.3g}$)")
+    assert bars.endswith(rf"6 lowest of 80 eigenvalues (cut at $\lambda = {pool.complete_below:.3g}$)")
 
 
 def test_a_curve_of_alpha_0_that_ends_is_told_above_its_panel(phase_h5):

@@ -6,7 +6,6 @@ import h5py
 import numpy as np
 import pytest
 
-from bbp.analysis import summary
 from bbp.analysis.summary import observables
 from bbp.experiments import models
 from bbp.files import dataset, variables
@@ -80,8 +79,7 @@ def test_the_overlap_of_theory_is_that_of_the_samples():
         pytest.param(["--overlap", "0.4"], "discontinuous", {"overlap": 0.4}, marks=pytest.mark.slow),
     ],
 )
-def test_sweeps_of_networks(bbp, tmp_path, monkeypatch, options, kind, held):
-    monkeypatch.setitem(summary.FINE, "nodes", 12)
+def test_sweeps_of_networks(bbp, tmp_path, options, kind, held):
     out = tmp_path / "s.h5"
     said = bbp(*SWEEP, *options, "--out", out)
     assert said.code == 0, said.err
