@@ -18,11 +18,11 @@ import theory
 from theory.answers import scattered
 from theory.general import Network, general_spectrum, model_map, spectrum
 from theory.general.any_weight import Weight
-from theory.general.clouds import sobol_cloud
+from theory.general.cubature import sobol_rule
 from theory.general.extremes import support
 from theory.general.isotropic import Averages, Isotropic
 from theory.general.laws import infimum_of, node_law
-from theory.general.points import CloudProblem
+from theory.general.points import PointProblem
 from theory.model.activations import ACTIVATIONS
 
 CASES = 200
@@ -160,13 +160,13 @@ def coverage() -> None:
 
 
 def coverage_of_students() -> None:
-    """The same for networks by points, which keep the symmetry of 3 or 4 students: 8 clouds of 2^11 points, one alpha each."""
+    """The same for networks by points, which keep the symmetry of 3 or 4 students: 8 rules of 2^11 points, one alpha each."""
     rng, tally = np.random.default_rng(2), Tally()
     for _ in range(CASES // 2):
         model = Network(int(rng.integers(3, 5)), 1, float(np.exp(rng.uniform(-1, 1))))
         alpha, law = float(np.exp(rng.uniform(-0.7, 2))), support(model)
-        clouds = (sobol_cloud(model, repeat, 11) for repeat in rng.integers(10**6, size=8).tolist())
-        problems = [CloudProblem(model, cloud, law) for cloud in clouds]
+        rules = (sobol_rule(model, repeat, 11) for repeat in rng.integers(10**6, size=8).tolist())
+        problems = [PointProblem(model, rule, law) for rule in rules]
         found = scattered([problem.solved(*problem.edge(alpha)) for problem in problems])
         tally.add(found, theory.edge(model, alpha), next(iter(theory.outliers(model, alpha)), None))
     print(f"the same by points at p = 3, 4, {CASES // 2} cases: {tally}")

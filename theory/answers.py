@@ -390,8 +390,8 @@ def changed_threshold(rough: Threshold, fine: Threshold) -> Threshold:
 
 
 def scattered(runs: Sequence[Found]) -> Found:
-    """Means over independent clouds of points, errors from their spread; outliers found in every cloud only, and an unresolved
-    kind where clouds disagree."""
+    """Means over independent cubature rules, errors from their spread; outliers found in every rule only, and an unresolved
+    kind where rules disagree."""
     kinds, many = {run.kind for run in runs}, {len(run.pulled) for run in runs}
     edge, error = mean_error(np.array([run.edge for run in runs]))
     bulk = Edge(
@@ -401,7 +401,7 @@ def scattered(runs: Sequence[Found]) -> Found:
         "points",
     )
     pulled = []
-    # Lowest first: only those that every cloud has can be paired.
+    # Lowest first: only those that every rule has can be paired.
     for alike in zip(*(run.pulled[: min(many)] for run in runs), strict=True):
         rows = [(o.value, o.overlap, o.teacher_share, o.student_share, o.multiplicity) for o in alike]
         mean, errors = mean_error(np.array(rows))

@@ -56,7 +56,7 @@ from theory import finite
 from theory.checks import ParameterError, shown
 from theory.exact.transition import alpha_zero_map, critical_normalisation, critical_width, threshold_map
 from theory.finite.law import doubt
-from theory.general.clouds import fit
+from theory.general.cubature import require_finite_width
 from theory.general.spectrum import route, threshold
 from theory.minima import most_numerous, reach
 from theory.minima import threshold as minima_threshold
@@ -416,4 +416,4 @@ def _check_networks(settings: Mapping[str, Any], special: Sequence[str]) -> None
         for a in (*settings["a_grid"], *settings["at_a"]):
             model = models.make(float(p), settings["p_star"], a, settings)
             if route(model) == "points":
-                fit(network(model))
+                require_finite_width(network(model))

@@ -28,11 +28,11 @@ from numpy.typing import NDArray
 
 from theory.answers import Found, scattered, without_edge
 from theory.checks import NotConverged, ParameterError, count, finite, function, one, positive
-from theory.general.clouds import Cloud
+from theory.general.cubature import Cubature
 from theory.general.infimum import plane_infimum, searched_infimum, smallest_eigenvalues
 from theory.general.isotropic import Block
 from theory.general.nodes import UNBOUNDED
-from theory.general.points import CloudProblem
+from theory.general.points import PointProblem
 from theory.general.quadrature import SOBOL_DIMENSIONS, normals, sobol
 from theory.general.support import Extreme, Support
 
@@ -126,8 +126,8 @@ def general_spectrum(
         lam, u, xi = np.split(normals(uniform), [p, p + p_star], axis=1)
         block = Block(np.arange(p_star + p) < p_star, np.diag((np.arange(p_star + p) >= p_star) * 1.0))
         f = _weights(weight, lam, u, xi)
-        cloud = Cloud(f, np.full(len(f), 1 / len(f)), ((np.concatenate([u, lam], axis=1), block),))
-        runs.append(_solved(cloud, law, alpha, given))
+        rule = Cubature(f, np.full(len(f), 1 / len(f)), ((np.concatenate([u, lam], axis=1), block),))
+        runs.append(_solved(rule, law, alpha, given))
     found = scattered(runs)
     groups = _groups(found.outliers, found.outliers_error)
     errors = _with_splitting(found.outliers, found.outliers_error, groups)
@@ -209,9 +209,9 @@ def _weights(weight: Weight, lam: Array, u: Array, xi: Array) -> Array:
     return f
 
 
-def _solved(cloud: Cloud, law: Support, alpha: float, given: bool) -> Found:
-    """The answers of one cloud: an edge that hangs on few of its points is unresolved."""
-    problem = CloudProblem(None, cloud, law)
+def _solved(rule: Cubature, law: Support, alpha: float, given: bool) -> Found:
+    """The answers of one rule: an edge that hangs on few of its points is unresolved."""
+    problem = PointProblem(None, rule, law)
     lowest_point = float(problem.unit.values.min())
     if lowest_point < law.bottom.value - _ROUNDING * abs(law.bottom.value):
         if given:

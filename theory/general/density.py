@@ -1,7 +1,7 @@
 """Bulk density of the Hessian of any network: rho(lambda) = -Im (1/pN) Tr (lambda + i0 - H)^{-1} / pi.
 
-Nodes are those of the model's route: of `theory.general.laws` where G is a multiple of the identity, clouds of
-`theory.general.clouds` elsewhere. Places are solved again on finer and finer nodes until rho moves by less than a tolerance;
+Nodes are those of the model's route: of `theory.general.laws` where G is a multiple of the identity, rules of
+`theory.general.cubature` elsewhere. Places are solved again on finer and finer nodes until rho moves by less than a tolerance;
 roots on one set of nodes are where Newton's method starts on the next. Weights need no lower bound. Where the model is the
 quadratic committee `theory.exact.density` is taken.
 
@@ -32,7 +32,7 @@ from theory.answers import Found
 from theory.checks import ParameterError, count, finite, numpy_defaults, one, positive, ratio
 from theory.exact.density import committee_density, looked_at
 from theory.exact.weight_law import DIGITS
-from theory.general.clouds import Cloud, dimensions, fit, product_cloud, sobol_cloud
+from theory.general.cubature import Cubature, dimensions, product_rule, require_finite_width, sobol_rule
 from theory.general.laws import isotropic, weight_nodes
 from theory.general.spectrum import solve
 from theory.general.state import symmetric
@@ -411,14 +411,14 @@ def _rules(model: Network) -> tuple[float, list[Nodes]]:
     """The tolerance of a model, and sets of nodes, weights and their probabilities, finer and finer."""
     if isotropic(model):
         return _CUBATURE, [partial(weight_nodes, model, *rule) for rule in _LINES]
-    fit(model)
+    require_finite_width(model)
     if dimensions(model) <= _PRODUCT_DIMENSIONS:
-        return _PRODUCT, [partial(_points, product_cloud, model, h) for h in _PRODUCTS]
-    return _POINTS, [partial(_points, sobol_cloud, model, *at) for at in _SOBOL]
+        return _PRODUCT, [partial(_points, product_rule, model, h) for h in _PRODUCTS]
+    return _POINTS, [partial(_points, sobol_rule, model, *at) for at in _SOBOL]
 
 
-def _points(cloud: Callable[..., Cloud], *arguments: Any) -> tuple[Array, Array]:
-    found = cloud(*arguments)
+def _points(rule: Callable[..., Cubature], *arguments: Any) -> tuple[Array, Array]:
+    found = rule(*arguments)
     return found.f, found.probability
 
 

@@ -34,15 +34,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from theory.checks import NotConverged, ParameterError, finite, one, positive
+from theory.general.correlated import CorrelatedState, PopulationSpectrum
 from theory.general.isotropic import Isotropic, NodeLaw
-from theory.general.levels import Levelled, Levels
 from theory.general.state import State, newton_step, symmetric
 
 Array = NDArray[np.floating[Any]]
 
 _STEPS = 60  # of Newton's method, at the most
 _TOLERANCE = 1e-13  # of the whitened equation, whose terms are of order 1
-_NEAR = 1e-8  # residual of a step along the branch with levels
+_NEAR = 1e-8  # residual of a step along the branch with a population spectrum
 _STAGNATION = 1e-9  # next to a pole rounding stops the iteration at about eps q / (q + f)
 
 
@@ -92,7 +92,8 @@ class Dyson:
 
     Weights must be symmetric and finite, coefficients positive. `eigenvalues`, if the caller has them
     cheaply, is a pair (values (k, m), multiplicities (k,)) of the eigenvalues of each weight, multiplicities
-    adding up to p. `levels` are those of a covariance of the inputs. Raises ParameterError on bad shapes or values.
+    adding up to p. `population` is the population spectrum of the inputs, None for the identity. Raises ParameterError on bad
+    shapes or values.
 
     `span` (D, d), orthonormal coordinates, restricts Q to the matrices that a group of orthogonal matrices leaves as they are:
     the equation is then that of the weights with all their images. Z(Q) of the images is the projection of Z(Q) on the span.
@@ -103,7 +104,7 @@ class Dyson:
         weights: ArrayLike,
         coefficients: ArrayLike,
         eigenvalues: tuple[Array, Array] | None = None,
-        levels: Levels | None = None,
+        population: PopulationSpectrum | None = None,
         span: Array | None = None,
     ):
         f = np.asarray(finite("weights", weights), dtype=np.float64)
@@ -124,7 +125,7 @@ class Dyson:
             eigenvalues = values, np.ones(self.p)
         self.values: Array = eigenvalues[0]
         self.multiplicities: Array = eigenvalues[1]
-        self.levels, self.span = levels, span
+        self.population, self.span = population, span
 
     def scaled(self, factor: float) -> Dyson:
         """The equation with every coefficient multiplied by a positive factor: the same weights at another alpha."""
@@ -147,10 +148,10 @@ class Dyson:
         eigen = np.linalg.eigh(q)
         if inverse is None or eigen[0][0] <= 0:
             return None
-        if self.levels is None:
+        if self.population is None:
             return State(q, (eigen[0], eigen[1]), self.c, self.packing, inverse, self.span)
-        state = Levelled(q, (eigen[0], eigen[1]), self.c, self.packing, inverse, self.span)
-        state.levels = self.levels
+        state = CorrelatedState(q, (eigen[0], eigen[1]), self.c, self.packing, inverse, self.span)
+        state.population = self.population
         return state
 
     def edge(self) -> DysonEdge:
@@ -163,11 +164,13 @@ class Dyson:
         coefficients = np.outer(self.multiplicities / self.p, self.c)
         # The start is the edge of the trace equation, exact where G = g I.
         q = scalar_edge(self.values, coefficients)
-        if self.levels is not None and q > 0:
+        if self.population is not None and q > 0:
             f, c = self.values.ravel(), coefficients.ravel()
             scale = float(np.sqrt(c @ f**2 / c.sum()))
             law = NodeLaw(f, c, (), (), max(0.0, -float(f.min())), False, scale)
-            q = law.q_min + Isotropic(law, (self.levels.s, self.levels.w)).edge(1.0)[2]  # if G were g I
+            q = (
+                law.q_min + Isotropic(law, (self.population.s, self.population.w)).edge(1.0)[2]
+            )  # if G were g I
         state = self.state(q * np.eye(self.p))
         if state is None:
             raise NotConverged("no left edge: the weights have no negative eigenvalue and are too few", 0.0)
@@ -200,7 +203,8 @@ class Dyson:
         Where several eigenvalues of L are close to 1 Newton's method from outside the branch wanders. On the branch the
         smallest eigenvalue of Z(Q) bounds the edge from below; with 1 - rho falling linearly along the null direction
         the rest of the way is (1 - rho)^2 / (2 |<W, E>| tr Q^{-1} E). Each step aims at a part of it by one Kleinman
-        step, which stays on the branch for every aim left of the edge; with levels, where rho depends on z, by several.
+        step, which stays on the branch for every aim left of the edge. With a population spectrum, where rho
+        depends on z, it takes several steps.
         """
         state = self._on_branch(q)
         bound = state.bound()
@@ -226,11 +230,14 @@ class Dyson:
         raise NotConverged("left edge not found", bound)
 
     def _towards(self, state: State, z: float) -> State | None:
-        """Kleinman's iteration for z: one step, with levels down to a small residual; None where z is not left of the edge."""
+        """Kleinman's iteration for z; None where z is not left of the edge.
+
+        One step; with a population spectrum as many as make the residual small.
+        """
         for _ in range(_STEPS):
             x = newton_step(state, state.residual(z), z)
             moved = None if x is None else self.state(state.moved(x))
-            if moved is None or self.levels is None or np.abs(moved.residual(z)).max() < _NEAR:
+            if moved is None or self.population is None or np.abs(moved.residual(z)).max() < _NEAR:
                 return moved
             state = moved
         return None
@@ -273,7 +280,7 @@ class Dyson:
         way; A <= F gives the start Q = (largest eigenvalue of sum c F, less z) I.
         """
         k = float(np.linalg.eigvalsh(self.packing.unpack(self.packed @ self.c))[-1])
-        q = k - z if self.levels is None else self.levels.y(k, z)
+        q = k - z if self.population is None else self.population.y(k, z)
         # Admissible: Q + F > 0 for the lowest weight.
         q = max(q, -2.0 * float(self.values.min()), np.finfo(float).tiny)
         state = self.state(q * np.eye(self.p))

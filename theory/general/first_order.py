@@ -81,8 +81,8 @@ def _moments(model: Network) -> tuple[Array, Array, Array]:
     """|Pi s|^2, m_2 |s|^2 - (L.s)^2 and E[c^2] of every student, (p,)."""
     wide = math.isinf(model.p)
     mixing = np.eye(1, model.p_star + 1, model.p_star) if wide else model.mixing()
-    levels = model.levels()
-    spread = 1.0 if levels is None else float(levels[1] @ levels[0] ** 2)
+    population = model.levels()
+    spread = 1.0 if population is None else float(population[1] @ population[0] ** 2)
     s, size = np.zeros((len(mixing), mixing.shape[1])), np.zeros(len(mixing))
     for points, probability in _normals(_dimensions(model)):
         v = points[:, : mixing.shape[1]]

@@ -301,8 +301,8 @@ class Isotropic:
         """All outliers left of the edge at d_edge, lowest first. Raises NotConverged where one that must exist is not found."""
         found = []
         for index in range(len(self.law.blocks)):
-            levels = self._margins(index, d_edge, alpha)
-            for order in range(int(np.sum(levels > _EPS))):
+            margins = self._margins(index, d_edge, alpha)
+            for order in range(int(np.sum(margins > _EPS))):
                 found.append(self._outlier(index, order, alpha, d_edge))
         return sorted(found, key=lambda o: o.value)
 

@@ -1,11 +1,11 @@
-"""Networks whose resolvent is a p x p matrix: the matrix Dyson equation on clouds of points, at one alpha and along alpha.
+"""Networks whose resolvent is a p x p matrix: the matrix Dyson equation by cubature, at one alpha and along alpha.
 
-In at most three dimensions, (lam, teacher), the cloud is a product rule, refined until nothing moves; elsewhere Sobol points,
-whose spread over scramblings is the error, widened by Student's t so that two of them cover 95 %. Edges of clouds are made
+In at most three dimensions, (lam, teacher), averages are product rules, refined until nothing moves; in more, Sobol points,
+whose spread over scramblings is the error, widened by Student's t so that two of them cover 95 %. Edges of rules are made
 those of the law by its support (`theory.general.support`).
 
 The threshold is the first alpha at which the largest margin, edge less the lowest eigenvalue of Xi there, rises through 0: it
-is bracketed on a coarse cloud by a scan of alpha, then found on each fine one, every solution being the start of the next. What
+is bracketed on a coarse rule by a scan of alpha, then found on each fine one, every solution being the start of the next. What
 the ends of the scan mean is known exactly. As alpha -> 0 the edge tends to the infimum of F and Xi to 0, or the edge is the
 atom: no model has an outlier there, so none has one at every alpha. As alpha -> inf edge and outliers are those of the mean
 Hessian, alpha E[F] and alpha E[v v^T (x) F]: their order says whether outliers stay.
@@ -34,18 +34,18 @@ from theory.answers import (
     zero_of,
 )
 from theory.checks import NotConverged
-from theory.general.clouds import (
-    Cloud,
+from theory.general.correlated import PopulationSpectrum
+from theory.general.cubature import (
+    Cubature,
     dimensions,
-    fit,
     invariant_span,
-    product_cloud,
-    sobol_cloud,
+    product_rule,
+    require_finite_width,
+    sobol_rule,
     symmetry_classes,
 )
 from theory.general.dyson import Dyson, DysonEdge, State
 from theory.general.extremes import bottom, support
-from theory.general.levels import Levels
 from theory.general.nodes import UNBOUNDED
 from theory.general.spikes import SpikeBlock, outlier_of, overlap_at
 from theory.general.support import Support, edge_of
@@ -57,7 +57,7 @@ _Lowest = tuple[float, list[Array], int]
 Guess = tuple[float, tuple[Array, float] | None]  # an alpha, and (Q, z) near it
 
 STEPS = 0.2, 0.16, 0.13, 0.1  # of the product rule
-COARSE_STEP, COARSE_LEVEL = 0.35, 11  # of the clouds that bracket a threshold
+COARSE_STEP, COARSE_LEVEL = 0.35, 11  # of the rules that bracket a threshold
 _DIMENSIONS = 3  # of the average, up to which the nodes of a product rule are few enough
 _LEVEL = 15  # log2 of the points of one scrambling
 _SCRAMBLINGS = 8
@@ -73,20 +73,22 @@ _ROUGHLY, _NEARLY = 0.15, 0.03  # distances in Q at which smooth edges are verif
 _AHEAD = 1e-3  # steps in log alpha of the tangent: what three points leave is 1e-6
 
 
-class CloudProblem:
-    """The equations of a model on one cloud at any alpha; each edge, (Q, z) in `start`, is the start of the next.
+class PointProblem:
+    """The equations of a model on one rule at any alpha; each edge, (Q, z) in `start`, is the start of the next.
 
     model   its covariance and its symmetries; None for a weight without
     """
 
     def __init__(
-        self, model: Network | None, cloud: Cloud, law: Support, start: tuple[Array, float] | None = None
+        self, model: Network | None, rule: Cubature, law: Support, start: tuple[Array, float] | None = None
     ):
-        self.law, self.cloud, self.start = law, cloud, start
-        levels, span = (None, None) if model is None else (Levels.of(model.levels()), invariant_span(model))
-        self.unit = Dyson(cloud.f, cloud.probability, levels=levels, span=span)
+        self.law, self.rule, self.start = law, rule, start
+        population, span = (
+            (None, None) if model is None else (PopulationSpectrum.of(model.levels()), invariant_span(model))
+        )
+        self.unit = Dyson(rule.f, rule.probability, population=population, span=span)
         self.spikes = []
-        for vectors, block in cloud.blocks:
+        for vectors, block in rule.blocks:
             own = int(np.sum(~block.teacher))
             classes = None if model is None else symmetry_classes(model, len(block.teacher) - own, own)
             self.spikes.append(SpikeBlock(self.unit, vectors, classes))
@@ -102,7 +104,7 @@ class CloudProblem:
     def solved(self, dyson: Dyson, edge: DysonEdge) -> Found:
         """The answers of an edge: itself, and the outliers left of it, lowest first. Raises NotConverged."""
         pulled = []
-        for (_, block), spike in zip(self.cloud.blocks, self.spikes, strict=True):
+        for (_, block), spike in zip(self.rule.blocks, self.spikes, strict=True):
             if edge.state is None:
                 break  # an atom
             found = spike.on(dyson).spikes(edge)
@@ -125,7 +127,7 @@ class CloudProblem:
     def _carrier(self, dyson: Dyson, state: State, z: float) -> tuple[SpikeBlock, _Lowest]:
         """The block with the lowest eigenvalue of Xi that carries the teacher, and what is known of that."""
         best: tuple[SpikeBlock, _Lowest] | None = None
-        for (_, block), unit in zip(self.cloud.blocks, self.spikes, strict=True):
+        for (_, block), unit in zip(self.rule.blocks, self.spikes, strict=True):
             if not np.any(block.teacher):
                 continue
             spike = unit.on(dyson)
@@ -150,20 +152,20 @@ class CloudProblem:
 
         Its bulk is E[F] (x) Sigma; z stands for z / alpha. At its edge a covariance pulls by B = -N^{-1} - (Xi - E[F]).
         """
-        mean = np.einsum("n,nij->ij", self.cloud.probability, self.cloud.f)
-        levels, vectors = np.linalg.eigh(mean)
-        edge, p, shift = float(levels[0]), len(mean), np.zeros_like(mean)
-        if self.unit.levels is not None:
-            s, w = self.unit.levels.s, self.unit.levels.w
-            edge = float(np.min(np.outer(s, levels)))
+        mean = np.einsum("n,nij->ij", self.rule.probability, self.rule.f)
+        values, vectors = np.linalg.eigh(mean)
+        edge, p, shift = float(values[0]), len(mean), np.zeros_like(mean)
+        if self.unit.population is not None:
+            s, w = self.unit.population.s, self.unit.population.w
+            edge = float(np.min(np.outer(s, values)))
             # Just left of the edge, at which N diverges
             z = edge - _NEAR * abs(edge)
-            pull = 1 / ((w * s**2) @ (1 / (s[:, None] * levels - z)))
-            shift = (vectors * (edge - levels + pull)) @ vectors.T
-        for vectors, block in self.cloud.blocks:
+            pull = 1 / ((w * s**2) @ (1 / (s[:, None] * values - z)))
+            shift = (vectors * (edge - values + pull)) @ vectors.T
+        for vectors, block in self.rule.blocks:
             k = vectors.shape[1]
-            v = vectors * self.cloud.probability[:, None]
-            xi = np.einsum("nk,nl,nij->kilj", v, vectors, self.cloud.f, optimize=True)
+            v = vectors * self.rule.probability[:, None]
+            xi = np.einsum("nk,nl,nij->kilj", v, vectors, self.rule.f, optimize=True)
             values, x = np.linalg.eigh(xi.reshape(k * p, k * p) + np.kron(np.eye(k), shift))
             share = np.sum(x.reshape(k, p, k * p)[block.teacher] ** 2, axis=(0, 1))
             if np.any(values[share > _CARRIES] < edge - 1e-9 * abs(edge)):
@@ -204,24 +206,24 @@ def joined(found: Found) -> Found:
 
 
 def point_spectrum(model: Network, alpha: float) -> Found:
-    """`theory.general.spectrum.solve` by clouds of points. Raises ParameterError for p = inf."""
-    fit(model)
+    """`theory.general.spectrum.solve` by cubature. Raises ParameterError for p = inf."""
+    require_finite_width(model)
     if not math.isfinite(bottom(model).value):
         return without_edge("points", UNBOUNDED)
     law, start = support(model), None
 
-    def solved(cloud: Cloud) -> Found:
-        nonlocal start  # the next cloud is solved from where this one ends
-        problem = CloudProblem(model, cloud, law, start)
+    def solved(rule: Cubature) -> Found:
+        nonlocal start  # the next rule is solved from where this one ends
+        problem = PointProblem(model, rule, law, start)
         found = joined(problem.solved(*problem.edge(alpha)))
         start = problem.start
         return found
 
     if dimensions(model) > _DIMENSIONS:
-        return scattered([solved(sobol_cloud(model, repeat, _LEVEL)) for repeat in range(_SCRAMBLINGS)])
-    rough = solved(product_cloud(model, STEPS[0]))
+        return scattered([solved(sobol_rule(model, repeat, _LEVEL)) for repeat in range(_SCRAMBLINGS)])
+    rough = solved(product_rule(model, STEPS[0]))
     for step in STEPS[1:]:
-        fine = solved(product_cloud(model, step))
+        fine = solved(product_rule(model, step))
         found = changed(rough, fine)
         if found.steady(_STEADY):
             break
@@ -233,14 +235,14 @@ def point_spectrum(model: Network, alpha: float) -> Found:
 
 
 def point_threshold(model: Network) -> Threshold:
-    """`theory.general.spectrum.threshold` by clouds of points."""
-    fit(model)
+    """`theory.general.spectrum.threshold` by cubature."""
+    require_finite_width(model)
     if not math.isfinite(bottom(model).value):
         return Threshold(math.nan, "no edge", math.nan, route="points", reason=UNBOUNDED)
     law, product = support(model), dimensions(model) <= _DIMENSIONS
-    coarse = CloudProblem(
+    coarse = PointProblem(
         model,
-        product_cloud(model, COARSE_STEP) if product else sobol_cloud(model, _SCRAMBLINGS, COARSE_LEVEL),
+        product_rule(model, COARSE_STEP) if product else sobol_rule(model, _SCRAMBLINGS, COARSE_LEVEL),
         law,
     )
     law.near = _ROUGHLY
@@ -269,8 +271,8 @@ def _absent(stays: bool) -> Threshold:
     return Threshold(math.nan, "none", math.nan, route="points", reason=reason)
 
 
-def _scanned(problem: CloudProblem) -> list[Bracket]:
-    """Brackets in alpha of every change of sign of the margin, +1 where it rises. Alphas at which the cloud has no edge (a few
+def _scanned(problem: PointProblem) -> list[Bracket]:
+    """Brackets in alpha of every change of sign of the margin, +1 where it rises. Alphas at which the rule has no edge (a few
     points carry it all, as at small alpha) are passed over."""
     # As alpha -> 0 no model has an outlier (see the top).
     brackets, before, left = [], math.nan, -1.0
@@ -285,8 +287,8 @@ def _scanned(problem: CloudProblem) -> list[Bracket]:
     return brackets
 
 
-def _root(problem: CloudProblem, bracket: Bracket, start: float | None = None) -> Threshold:
-    """The zero of the largest margin in a bracket, on one cloud: by secants from `start` if known, else between the ends."""
+def _root(problem: PointProblem, bracket: Bracket, start: float | None = None) -> Threshold:
+    """The zero of the largest margin in a bracket, on one rule: by secants from `start` if known, else between the ends."""
 
     from scipy.optimize import brentq
 
@@ -296,7 +298,7 @@ def _root(problem: CloudProblem, bracket: Bracket, start: float | None = None) -
     low, high = math.log(bracket[0]), math.log(bracket[1])
     v = None if start is None else _secant(margin, math.log(start), 1e-3 * (high - low))
     if v is None or not low - 1 < v < high + 1:
-        low, high = low - 0.1, high + 0.1  # the bracket was another cloud's
+        low, high = low - 0.1, high + 0.1  # the bracket was another rule's
         if margin(low) * margin(high) > 0:
             raise NotConverged("threshold not found: clouds of points disagree", math.exp(low))
         v = float(brentq(margin, low, high, xtol=1e-13, rtol=1e-13))
@@ -306,7 +308,7 @@ def _root(problem: CloudProblem, bracket: Bracket, start: float | None = None) -
         return Threshold(math.exp(v), kind, 0.0, alpha_0=math.exp(v), route="points")
     here = problem.start
     near = [overlap, *(problem.overlap(math.exp(v + step * _AHEAD)) for step in (1, 2))]
-    # The edges ahead are no start for another cloud's root.
+    # The edges ahead are no start for another rule's root.
     problem.start = here
     # One-sided, of second order: the branch begins here.
     slope = float(np.dot([-1.5, 2.0, -0.5], near)) / (_AHEAD * math.exp(v))
@@ -334,7 +336,7 @@ def _refined(model: Network, law: Support, bracket: Bracket, first: Guess, until
     """The threshold on finer and finer product rules; the last change is the error."""
     rough, start = None, first[1]
     for step in STEPS:
-        problem = CloudProblem(model, product_cloud(model, step), law, start)
+        problem = PointProblem(model, product_rule(model, step), law, start)
         fine = _root(problem, bracket, first[0] if rough is None else rough.alpha)
         start = problem.start
         if rough is not None:
@@ -346,10 +348,10 @@ def _refined(model: Network, law: Support, bracket: Bracket, first: Guess, until
 
 
 def _averaged(model: Network, law: Support, bracket: Bracket, first: Guess, until: float) -> Threshold:
-    """The mean over scramblings; the error holds their spread and what finite clouds may be off by on the whole.
+    """The mean over scramblings; the error holds their spread and what finite numbers of points may be off by on the whole.
 
     Few points near the end of the support make roots err to one side, at least like 1/points: a quarter of the change from
-    clouds of a quarter of the points bounds what is left.
+    rules of a quarter of the points bounds what is left.
     """
     rough, guess = _roots(model, law, bracket, first, _LEVEL - 2, range(_SCRAMBLINGS, _SCRAMBLINGS + 4))
     roots, _ = _roots(model, law, bracket, guess, _LEVEL, range(_SCRAMBLINGS))
@@ -377,10 +379,10 @@ def _averaged(model: Network, law: Support, bracket: Bracket, first: Guess, unti
 def _roots(
     model: Network, law: Support, bracket: Bracket, guess: Guess, level: int, repeats: range
 ) -> tuple[list[Threshold], Guess]:
-    """Roots on several clouds, each the guess of the next."""
+    """Roots on several rules, each the guess of the next."""
     roots = []
     for repeat in repeats:
-        problem = CloudProblem(model, sobol_cloud(model, repeat, level), law, guess[1])
+        problem = PointProblem(model, sobol_rule(model, repeat, level), law, guess[1])
         roots.append(_root(problem, bracket, guess[0]))
         guess = roots[-1].alpha, problem.start
     return roots, guess

@@ -270,7 +270,7 @@ def alpha_zero_estimate(model: Network, method: str = "overlap") -> tuple[float,
 
     overlap        the tangent of q2(alpha) at alpha_BBP+, followed to zero: alpha_BBP - q2 / (dq2/dalpha). Where G is g I,
                    alpha and q2 are explicit functions of q along the outlier (`theory.general.isotropic`), from
-                   q_min on; elsewhere q2 is taken just above the threshold of each cloud. One-sided differences in both.
+                   q_min on; elsewhere q2 is taken just above the threshold of each rule. One-sided differences in both.
     continuation   sharp edge and outlier beyond q_min. For the quadratic committee by principal values (`theory.exact`). At
                    p = inf, where weights that have no probability set q_min, beyond it lies the law without them
                    (`theory.general.extremes`), and plain averages do. Others have not been derived: NaN, with that reason.

@@ -51,8 +51,8 @@ class Spikes:
 class SpikeBlock:
     """The block z I - Xi of spike vectors v (m, k) for one Dyson equation.
 
-    `classes` (k p, k p) averages Xi over a symmetry (`theory.general.clouds`), which the equation must have: then eigenvectors
-    of one eigenvalue are images of one another, and the derivative is its mean over them.
+    `classes` (k p, k p) averages Xi over a symmetry (`theory.general.cubature`), which the equation must have: then
+    eigenvectors of one eigenvalue are images of one another, and the derivative is its mean over them.
     """
 
     def __init__(self, dyson: Dyson, vectors: ArrayLike, classes: NDArray[np.intp] | None = None):
@@ -81,7 +81,7 @@ class SpikeBlock:
         return class_average(blocks.reshape(k * p, k * p), self.classes)
 
     def pulled(self, state: State, z: float) -> Array:
-        """Xi (k p, k p), to be compared with z: for inputs with a covariance Xi + z - zeta (`theory.general.levels`)."""
+        """Xi (k p, k p), to be compared with z: for inputs with a covariance Xi + z - zeta (`theory.general.correlated`)."""
         xi, pull = self.xi(state), state.pull(z)
         return xi if pull is None else xi + np.kron(np.eye(self.v.shape[1]), pull)
 
@@ -100,19 +100,19 @@ class SpikeBlock:
         c = np.tile(state.c, len(directions)) / len(directions)
         return state.coordinates((t * c) @ t.T)
 
-    def level(self, state: State, order: int, z: float) -> tuple[float, Array]:
+    def eigenpair(self, state: State, order: int, z: float) -> tuple[float, Array]:
         """The ordered eigenvalue of what is compared with z, and its eigenvector (1, k, p): with classes all (n, k, p)."""
-        levels, vectors = np.linalg.eigh(self.pulled(state, z))
-        alike = np.abs(levels - levels[order]) <= _ALIKE * np.abs(levels).max()
+        values, vectors = np.linalg.eigh(self.pulled(state, z))
+        alike = np.abs(values - values[order]) <= _ALIKE * np.abs(values).max()
         chosen = vectors[:, [order] if self.classes is None else alike]
-        return float(levels[order]), chosen.T.reshape(-1, self.v.shape[1], self.dyson.p)
+        return float(values[order]), chosen.T.reshape(-1, self.v.shape[1], self.dyson.p)
 
     def bisected(self, order: int, edge: float) -> tuple[State, float, Array]:
         """An outlier by bisection of an increasing function of z, for the starts that Newton's method cannot use."""
         high, width = edge, 1e-3 * (1 + abs(edge))
         low = edge - width
         # z - level grows with z: downwards until it is negative.
-        while low - self.level(self._inside(low), order, low)[0] > 0:
+        while low - self.eigenpair(self._inside(low), order, low)[0] > 0:
             high, width = low, 2 * width
             low -= width
         for _ in range(200):
@@ -120,12 +120,12 @@ class SpikeBlock:
             if not low < z < high:
                 break
             state = self.dyson.state_at(z)
-            if state is not None and z - self.level(state, order, z)[0] <= 0:
+            if state is not None and z - self.eigenpair(state, order, z)[0] <= 0:
                 low = z
             else:
                 high = z
         state = self._inside(low)
-        return state, low, self.level(state, order, low)[1]
+        return state, low, self.eigenpair(state, order, low)[1]
 
     def spikes(self, edge: DysonEdge) -> Spikes:
         """All outliers left of an edge, sharp or smooth, of this equation. Raises NotConverged where one that must exist is not
@@ -179,17 +179,17 @@ def outlier_of(block: SpikeBlock, start: State, order: int, edge: float) -> tupl
     for _ in range(_STEPS):
         if state is None:
             break
-        level, directions = block.level(state, order, z)
+        value, directions = block.eigenpair(state, order, z)
         residual = state.residual(z)
-        size = max(float(np.abs(residual).max()), abs(level - z))
+        size = max(float(np.abs(residual).max()), abs(value - z))
         if size < _TOLERANCE or (size < 1e3 * _TOLERANCE and size >= best):
             if z < edge and newton_step(state, residual, z) is not None:
                 return state, z, directions
             break
         best = min(best, size)
         slope, corner = block.slopes(state, directions, z)
-        # z - level = 0 borders Z(Q) = z I: regular at the edge, where I - L alone is singular.
-        step = state.bordered(z, slope, corner - 1.0, residual, z - level)
+        # z - value = 0 borders Z(Q) = z I: regular at the edge, where I - L alone is singular.
+        step = state.bordered(z, slope, corner - 1.0, residual, z - value)
         state, taken = block.dyson.step(state, step[:-1])
         z += taken * step[-1]
     return block.bisected(order, edge)

@@ -217,7 +217,7 @@ class State:
         return np.linalg.solve(lhs, np.append(-residual, rest))
 
     def pull(self, z: float) -> Array | None:
-        """z - zeta_z(Q), (p, p), by which Xi - zeta differs from Xi - z: None stands for 0 (`theory.general.levels`)."""
+        """z - zeta_z(Q), (p, p), by which Xi - zeta differs from Xi - z: None stands for 0 (`theory.general.correlated`)."""
         return None
 
     def pull_slope(self, c: Array, z: float) -> tuple[Array | float, float]:

@@ -1,10 +1,10 @@
-"""The left edge on a cloud of points of a law: sharp at a stationary point, smooth where Q meets the end of the support.
+"""The left edge on a cubature rule of a law: sharp at a stationary point, smooth where Q meets the end of the support.
 
 By Lehner's formula (`theory.general.dyson`) the edge of a law is the maximum of the smallest eigenvalue of Z(Q) over
-{Q > 0, Q + F >= 0 for every weight F of the law}. A cloud of points knows the averages in Z, but only some of the weights.
+{Q > 0, Q + F >= 0 for every weight F of the law}. A cubature rule knows the averages in Z, but only some of the weights.
 So, derived here:
 
-* A stationary point of the cloud's equation is the edge of the law if Q + F > 0 for all weights: a *sharp* edge.
+* A stationary point of the rule's equation is the edge of the law if Q + F > 0 for all weights: a *sharp* edge.
 * Else walk along the branch Z(Q) = z I, from z = -inf to the right. Q(z) decreases, and the walk ends at the z_0 where Q + F
   first becomes singular for some F. To raise Z there to first order Q must fall in every direction, since (I - L)^{-1} is
   positive, which the constraint forbids: z_0 is a local maximum, by concavity the maximum. This is a *smooth* edge: one
@@ -36,7 +36,7 @@ _STEPS = 40  # of Newton's method, at the most
 _TOLERANCE = 1e-12  # of the whitened equation and of Q + F, relative to Q
 _STAGNATION = 1e-8  # where rounding next to a pole stops the iteration
 _TOUCHES = 12  # places of touching tried before giving up
-_SHORT = 1e-2  # part of a step that can be taken below which a point of the cloud stands in its way
+_SHORT = 1e-2  # part of a step that can be taken below which a point of the rule stands in its way
 _HALVINGS = 30  # of z along the branch
 _BELOW = 1e-7  # relative distance by which searches may miss the infimum
 _TOUCHING = 1e-9  # relative distance within which a weight touches
@@ -237,7 +237,7 @@ def _touching(dyson: Dyson, law: Support, state: State | None) -> tuple[float, S
         # First-order perturbation theory: the eigenvalue of Q + F moves by x^T dQ x.
         step = state.bordered(z, state.coordinates(np.outer(along, along)), 0.0, residual, -low)
         state, taken = dyson.step(state, step[:-1])
-        if taken < _SHORT:  # points of the cloud are in the way: weights for which no extreme is known
+        if taken < _SHORT:  # points of the rule are in the way: weights for which no extreme is known
             if state is None or looked:
                 return None
             looked = law.search_at(state.q) < math.inf

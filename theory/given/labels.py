@@ -10,7 +10,7 @@ rest of xi is Gaussian, in N - r dimensions, and independent of the weights F. D
     (z - H)^(-1) ~ -( E + L' D L )^(-1),   E = kappa Sigma - z,   L = b Sigma^(1/2),   D = Xi - 1 (x) kappa,
     Xi = (1/N) sum v v' (x) F' (1 - G F')^(-1)
 
-(p x p matrices kappa, G, F; Kronecker products are not written). Bulk: `theory.general.levels`. Left of the bulk E > 0, and
+(p x p matrices kappa, G, F; Kronecker products are not written). Bulk: `theory.general.correlated`. Left of the bulk E > 0, and
 H has as many eigenvalues below z as W^(1/2) D W^(1/2), W = L E^(-1) L', has below -1: outliers are where an eigenvalue m(z)
 of that is -1. m falls with z. At a root, with eigenvector y and n = D W^(1/2) y, the residue along unit vectors t is (t'
 E^(-1) L' n)^2 / (-dm/dz): the squared overlap.
@@ -48,9 +48,9 @@ from numpy.typing import ArrayLike, NDArray
 from theory.answers import Prediction
 from theory.checks import NotConverged, ParameterError, finite, numpy_defaults
 from theory.finite.tracy_widom import MEAN, tracy_widom_scale
+from theory.general.correlated import PopulationSpectrum
 from theory.general.density import Resolvent
 from theory.general.dyson import Dyson
-from theory.general.levels import Levels
 from theory.general.state import State
 from theory.model.inputs import Inputs
 from theory.model.network import Network, network
@@ -307,7 +307,9 @@ class _Problem:
         # The bulk has the population spectrum of what is not known, b' Sigma b'.
         complement = np.linalg.qr(basis.T, mode="complete")[0][:, len(basis) :]
         inside = np.linalg.eigvalsh((complement.T * self.s[k:]) @ complement)
-        self.levels = Levels(np.maximum(inside, _LEAST), np.full(len(inside), 1 / len(inside)))
+        self.population = PopulationSpectrum(
+            np.maximum(inside, _LEAST), np.full(len(inside), 1 / len(inside))
+        )
 
     def tau(self, scaled: bool) -> Array:
         """Scales of the rows (M,), or 1."""
@@ -341,8 +343,8 @@ class _Bulk:
     def __init__(self, problem: _Problem, tau: Array):
         self.problem, self.v = problem, problem.v / np.sqrt(tau)[:, None]
         self.f = problem.f * tau[:, None, None]
-        inner = len(problem.levels.s)
-        self.dyson, self.unit = Dyson(self.f, 1 / inner, levels=problem.levels), inner / problem.n
+        inner = len(problem.population.s)
+        self.dyson, self.unit = Dyson(self.f, 1 / inner, population=problem.population), inner / problem.n
         found = self.dyson.edge()
         state = self.dyson.state(found.q)
         assert state is not None  # it belongs to this equation
@@ -437,7 +439,7 @@ class _Bulk:
 
     def lowest_level(self) -> tuple[float, float]:
         """Mean place of the lowest level of a bulk that nothing leaves, and its squared overlap with the teacher."""
-        p, inner = self.problem.p, len(self.problem.levels.s)
+        p, inner = self.problem.p, len(self.problem.population.s)
         small = _SLOPE * (1 + abs(self.edge))
         before, here = self._traces(self.edge - small), self._traces(self.edge)
         if before is None or here is None or here[0] == before[0]:
@@ -462,7 +464,7 @@ class _Bulk:
         d, w, inverse, basis = self.parts(z, state)
         phi = self._phi(state)
         k = np.linalg.eigvalsh(self._kappa(phi)) / self.unit
-        bulk = float(np.mean(1 / (z / self.unit - self.problem.levels.s[:, None] * k)))
+        bulk = float(np.mean(1 / (z / self.unit - self.problem.population.s[:, None] * k)))
         taught, loads = self.problem.teacher, self.problem.loads
         t, r, p = len(taught), len(loads), len(k)
         weighed = [taught * inverse[:, q] for q in range(p)]

@@ -7,16 +7,16 @@ import pytest
 from scipy.optimize import brentq
 
 from theory.general import Activation, Network, spectrum, threshold
-from theory.general.clouds import product_cloud, sobol_cloud, symmetry_classes
+from theory.general.cubature import product_rule, sobol_rule, symmetry_classes
 from theory.general.extremes import _mean_density, support
 from theory.general.isotropic import Isotropic
 from theory.general.laws import panel_law
-from theory.general.points import CloudProblem, point_spectrum, point_threshold
+from theory.general.points import PointProblem, point_spectrum, point_threshold
 from theory.general.spectrum import route
 from theory.general.spikes import class_average
 from theory.general.support import _share
 
-STEP = 0.3  # of product rules: coarse, for tests of equations that hold on any cloud
+STEP = 0.3  # of product rules: coarse, for tests of equations that hold on any rule
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_weights_lowest_at_two_places_have_nodes_at_both():
 )
 def test_a_smooth_edge_is_the_maximum_of_lehner(model, alpha):
     """Z(Q) = z I where Q + F >= 0 touches 0; no admissible Q gives a higher smallest eigenvalue of Z; G is no multiple of I."""
-    problem = CloudProblem(model, product_cloud(model, STEP), support(model))
+    problem = PointProblem(model, product_rule(model, STEP), support(model))
     dyson, edge = problem.edge(alpha)
     q = edge.state.q
     assert edge.kind == "smooth"
@@ -104,7 +104,7 @@ def test_a_smooth_edge_is_the_maximum_of_lehner(model, alpha):
     ids=["p = 3", "p = 4"],
 )
 def test_a_threshold_by_sobol_points(model, monkeypatch):
-    """Clouds of 2^12 points: within 4 errors, 7 degrees of freedom: false-alarm rate 5e-3; fixed seed. Without their symmetry
+    """Rules of 2^12 points: within 4 errors, 7 degrees of freedom: false-alarm rate 5e-3; fixed seed. Without their symmetry
     roots at p = 4 are 15 % too high there."""
     monkeypatch.setattr("theory.general.points._LEVEL", 12)
     exact, found = threshold(model), point_threshold(model)
@@ -114,17 +114,17 @@ def test_a_threshold_by_sobol_points(model, monkeypatch):
 
 
 def test_averages_over_symmetries_are_those_of_all_images():
-    """Xi of a cloud averaged over its orbits is Xi of the cloud with every permutation of its points, at symmetric Q."""
+    """Xi of a rule averaged over symmetry classes is that of the rule with every permutation of its points, at symmetric Q."""
     model = Network(3, activation="softplus", a=2.0)
-    cloud = sobol_cloud(model, 0, 9)
-    ((vectors, _),) = cloud.blocks
+    rule = sobol_rule(model, 0, 9)
+    ((vectors, _),) = rule.blocks
     q = 0.2 * np.eye(3) - 0.01
     xi, images = (np.zeros((12, 12)) for _ in range(2))
     for order in permutations(range(3)):
         v = np.concatenate([vectors[:, :1], vectors[:, 1:][:, order]], axis=1)
-        f = cloud.f[:, order][:, :, order]
+        f = rule.f[:, order][:, :, order]
         a = q - q @ np.linalg.inv(q + f) @ q
-        image = np.einsum("n,nk,nl,nij->kilj", cloud.probability, v, v, a).reshape(12, 12)
+        image = np.einsum("n,nk,nl,nij->kilj", rule.probability, v, v, a).reshape(12, 12)
         xi = image if order == (0, 1, 2) else xi
         images += image / 6
     np.testing.assert_allclose(class_average(xi, symmetry_classes(model, 1, 3)), images, atol=1e-12)
@@ -216,7 +216,7 @@ def solved(model, alpha, n, rng):
 
 
 def test_a_smooth_edge_where_two_students_are_lowest_at_once():
-    """tanh students of a quadratic teacher: the places of s'' are taken by both, which points of the cloud show first.
+    """tanh students of a quadratic teacher: the places of s'' are taken by both, which points of the rule show first.
 
     -0.58565(14) by Sobol points of another route."""
     found = spectrum(Network(2, activation="tanh", teacher_activation="quadratic", a=2.0), 4.0)
@@ -228,7 +228,7 @@ def test_how_near_a_sharp_edge_comes_to_the_end_of_the_support(activation, a):
     """From curvature and density at the lowest place, against nodes that resolve it: at 1e-8 of Q."""
     model, alpha = Network(activation=activation, loss="cauchy", a=a), 4.0
     law = support(model)
-    edge = CloudProblem(model, product_cloud(model, STEP), law).edge(alpha)[1]
+    edge = PointProblem(model, product_rule(model, STEP), law).edge(alpha)[1]
     value, kind, d = Isotropic(panel_law(model, 1e-9, 1e-6, 120_000), None, 1e-9).edge(alpha)
     assert edge.kind == kind == "sharp" and edge.off == pytest.approx(d, rel=0.02)
     assert d < 1e-7 * law.q_min and edge.value == pytest.approx(value, rel=1e-2)
@@ -250,8 +250,8 @@ def test_how_near_a_sharp_edge_comes_to_the_end_of_the_support(activation, a):
 )
 def test_kinds_of_edges_where_the_lowest_weights_are_rare(p, activation, loss, a, kind):
     model = Network(p, activation=activation, loss=loss, a=a)
-    cloud = product_cloud(model, 0.4) if p == 2 else sobol_cloud(model, 0, 11)
-    assert CloudProblem(model, cloud, support(model)).edge(0.6)[1].kind == kind
+    rule = product_rule(model, 0.4) if p == 2 else sobol_rule(model, 0, 11)
+    assert PointProblem(model, rule, support(model)).edge(0.6)[1].kind == kind
 
 
 def test_density_of_a_mean_of_outputs():
@@ -273,6 +273,6 @@ def test_part_of_the_integral_about_a_place_of_lowest_weights(k):
 def test_where_points_show_some_of_it_the_distance_is_steady_too():
     model = Network(2, activation="softened_relu", loss="welsch", a=5.0)
     law = support(model)
-    edges = [CloudProblem(model, product_cloud(model, step), law).edge(2.0)[1] for step in (0.3, 0.24)]
+    edges = [PointProblem(model, product_rule(model, step), law).edge(2.0)[1] for step in (0.3, 0.24)]
     assert [edge.kind for edge in edges] == ["sharp", "sharp"]
     assert edges[0].off == pytest.approx(edges[1].off, rel=0.1)

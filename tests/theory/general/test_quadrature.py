@@ -5,7 +5,7 @@ import sys
 
 from scipy.stats import qmc
 
-from theory.general.clouds import SOBOL_DIMENSIONS
+from theory.general.cubature import SOBOL_DIMENSIONS
 
 
 def test_the_sequence_has_as_many_dimensions():

@@ -244,7 +244,7 @@ def test_small_jumps():
         assert abs(both[0] - both[1]) < 2e-3 * both[0]
 
 
-def test_tangents_on_clouds():
+def test_tangents_on_rules():
     found, exact = point_threshold(Network(2, 1, 1.5)), of_committee(Network(2, 1, 1.5))
     assert abs(found.alpha_0 - exact) < 1e-6
 

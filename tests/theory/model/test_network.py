@@ -10,7 +10,7 @@ from theory.checks import ParameterError
 from theory.exact import committee_weights
 from theory.general import ACTIVATIONS, LOSSES, Activation, Covariance, Loss, Network
 from theory.general.any_weight import general_spectrum
-from theory.general.clouds import invariant_span, symmetry_classes
+from theory.general.cubature import invariant_span, symmetry_classes
 from theory.general.first_order import gradient_overlap
 from theory.general.spectrum import route, solve, threshold
 from theory.minima.saddle import Nodes

@@ -5,12 +5,12 @@ import pytest
 
 from theory import outliers
 from theory.general import Network, spectrum, threshold
+from theory.general.correlated import PopulationSpectrum, Shift
 from theory.general.dyson import Dyson
-from theory.general.levels import Levels, Shift
 from theory.general.points import point_spectrum, point_threshold
 from theory.general.spikes import SpikeBlock
 
-LEVELS = Levels(np.array([0.3, 1.2, 3.0]), np.array([0.5, 0.25, 0.1833]))
+SPECTRUM = PopulationSpectrum(np.array([0.3, 1.2, 3.0]), np.array([0.5, 0.25, 0.1833]))
 STEP = 1e-6
 
 
@@ -27,7 +27,7 @@ def _plain(weights, c, z):
     for _ in range(5000):
         kappa = c * np.sum(weights @ np.linalg.inv(unit - g @ weights), axis=0)
         new = sum(
-            w * s * np.linalg.inv(z * unit - s * kappa) for s, w in zip(LEVELS.s, LEVELS.w, strict=True)
+            w * s * np.linalg.inv(z * unit - s * kappa) for s, w in zip(SPECTRUM.s, SPECTRUM.w, strict=True)
         )
         if np.abs(new - g).max() <= 1e-14 * np.abs(new).max():
             return new, kappa
@@ -41,28 +41,34 @@ def _numeric(function, x):
 
 def test_divided_differences():
     q, z = np.array([0.7, 1.3, 2.0]), -0.9
-    shift, k, zeta = Shift(LEVELS, q, z), LEVELS.k(q, z), Shift(LEVELS, q, z).zeta
-    np.testing.assert_allclose([LEVELS.y(v, z) for v in k], q, rtol=1e-13)
-    assert LEVELS.z(k[0], q[0]) == pytest.approx(z, rel=1e-12)
-    first = (k[:, None] - k + np.diag(_numeric(lambda v: LEVELS.k(v, z), q))) / (q[:, None] - q + np.eye(3))
+    shift, k, zeta = Shift(SPECTRUM, q, z), SPECTRUM.k(q, z), Shift(SPECTRUM, q, z).zeta
+    np.testing.assert_allclose([SPECTRUM.y(v, z) for v in k], q, rtol=1e-13)
+    assert SPECTRUM.z(k[0], q[0]) == pytest.approx(z, rel=1e-12)
+    first = (k[:, None] - k + np.diag(_numeric(lambda v: SPECTRUM.k(v, z), q))) / (q[:, None] - q + np.eye(3))
     np.testing.assert_allclose(shift.first, first, rtol=1e-8)
     assert shift.second[0, 1, 2] == pytest.approx((first[0, 1] - first[1, 2]) / (q[0] - q[2]), rel=1e-12)
     assert shift.second[0, 0, 1] == pytest.approx(
         (shift.first[0, 0] - first[0, 1]) / (q[0] - q[1]), rel=1e-12
     )
     assert shift.zeta_first[0, 1] == pytest.approx((zeta[0] - zeta[1]) / (q[0] - q[1]), rel=1e-12)
-    np.testing.assert_allclose(shift.fall, _numeric(lambda v: LEVELS.k(q, v), z), rtol=1e-8)
-    np.testing.assert_allclose(shift.first_fall, _numeric(lambda v: Shift(LEVELS, q, v).first, z), rtol=1e-7)
-    np.testing.assert_allclose(shift.zeta_fall, _numeric(lambda v: Shift(LEVELS, q, v).zeta, z), rtol=1e-7)
+    np.testing.assert_allclose(shift.fall, _numeric(lambda v: SPECTRUM.k(q, v), z), rtol=1e-8)
+    np.testing.assert_allclose(
+        shift.first_fall, _numeric(lambda v: Shift(SPECTRUM, q, v).first, z), rtol=1e-7
+    )
+    np.testing.assert_allclose(shift.zeta_fall, _numeric(lambda v: Shift(SPECTRUM, q, v).zeta, z), rtol=1e-7)
 
 
 def test_derivatives_of_a_state():
     """Along a direction of Q and in z: the residual, rho, and what the spike block compares with z."""
     weights, v = _weights(3)
-    dyson, z, x = Dyson(weights, 4 / 60, levels=LEVELS), -6.0, np.array([0.3, 0.2, -0.1, 0.4, 0.1, -0.2])
+    dyson, z, x = (
+        Dyson(weights, 4 / 60, population=SPECTRUM),
+        -6.0,
+        np.array([0.3, 0.2, -0.1, 0.4, 0.1, -0.2]),
+    )
     state = dyson.state(9 * np.eye(3) + 0.5 * np.diag([1.0, 0.0, -1.0]) + 0.2)
     block = SpikeBlock(dyson, v)
-    _, direction = block.level(state, 0, z)
+    _, direction = block.eigenpair(state, 0, z)
     rho, e = state.top(z)
     (row, corner), (slope, tilt) = state.gradient(e, z), block.slopes(state, direction, z)
 
@@ -75,15 +81,15 @@ def test_derivatives_of_a_state():
     np.testing.assert_allclose(_numeric(state.residual, z), -state.z_slope(z), atol=1e-7)
     assert rho > 0 and along(lambda s: s.top(z)[0]) == pytest.approx(row @ x, rel=1e-6)
     assert _numeric(lambda t: state.top(t)[0], z) == pytest.approx(corner, rel=1e-6)
-    assert along(lambda s: block.level(s, 0, z)[0]) == pytest.approx(slope @ x, rel=1e-6)
-    assert _numeric(lambda t: block.level(state, 0, t)[0], z) == pytest.approx(tilt, abs=1e-7)
+    assert along(lambda s: block.eigenpair(s, 0, z)[0]) == pytest.approx(slope @ x, rel=1e-6)
+    assert _numeric(lambda t: block.eigenpair(state, 0, t)[0], z) == pytest.approx(tilt, abs=1e-7)
 
 
 @pytest.mark.parametrize("p", [1, 2, 3])
 def test_edges_and_resolvents(p):
     """Left of the edge the plain iteration converges to the same G; the edge is where it ends, sharp."""
     weights, _ = _weights(p, seed=p)
-    dyson = Dyson(weights, 4 / 60, levels=LEVELS)
+    dyson = Dyson(weights, 4 / 60, population=SPECTRUM)
     edge = dyson.edge()
     assert dyson.climbed_edge(float(np.trace(edge.q)) / p).value == pytest.approx(edge.value, rel=1e-10)
     g, _ = _plain(weights, 4 / 60, edge.value - 0.5)
@@ -96,7 +102,7 @@ def test_outliers_are_poles_of_the_resolvent():
     weights, _ = _weights(2, seed=4)
     v = np.stack([3.0 * (weights[:, 0, 0] < -1.0), 4.0 * (weights[:, 1, 1] < -1.0)], axis=1)
     c, unit = 4 / 60, np.eye(2)
-    dyson = Dyson(weights, c, levels=LEVELS)
+    dyson = Dyson(weights, c, population=SPECTRUM)
     found = SpikeBlock(dyson, v).spikes(dyson.edge())
     assert len(found.values) > 1
 
@@ -104,8 +110,8 @@ def test_outliers_are_poles_of_the_resolvent():
         g, kappa = _plain(weights, c, z)
         phi = weights @ np.linalg.inv(unit - g @ weights)
         xi = c * np.einsum("mk,ml,mij->kilj", v, v, phi).reshape(4, 4)
-        r = [np.linalg.inv(z * unit - s * kappa) for s in LEVELS.s]
-        h = [np.kron(unit, np.einsum("s,sij->ij", LEVELS.w * LEVELS.s**k, r)) for k in (0, 1, 2)]
+        r = [np.linalg.inv(z * unit - s * kappa) for s in SPECTRUM.s]
+        h = [np.kron(unit, np.einsum("s,sij->ij", SPECTRUM.w * SPECTRUM.s**k, r)) for k in (0, 1, 2)]
         d = xi - np.kron(unit, kappa)
         return h, d, np.linalg.inv(np.linalg.inv(d) - h[2])
 
@@ -159,7 +165,7 @@ def test_points_give_them_at_sharp_edges_and_thresholds(law):
 
 @pytest.mark.parametrize("a", [1e6, 1e10])
 def test_outliers_next_to_0_keep_their_digits_at_large_a(a):
-    """Levels 1e-6 from the identity's move nothing by more than 1e-12; under any law a z tends to -15 like 1/a."""
+    """A population spectrum 1e-6 from the identity moves nothing by 1e-12; under any law a z tends to -15 like 1/a."""
     alone = outliers(Network(1, 1, a), 0.75 * a)[0]
     near = outliers(Network(1, 1, a, covariance="levels:0.999999@0.5,1.000001@0.5"), 0.75 * a)[0]
     assert near.value == pytest.approx(alone.value, rel=1e-11)

@@ -1,13 +1,13 @@
-"""Clouds of weighted points of a network's preactivations: product rules in few dimensions, scrambled Sobol points in many.
+"""Cubature rules of a network's preactivations: product rules in few dimensions, scrambled Sobol points in many.
 
 The product trapezoid has its step refined, the last change is the error; Sobol points their spread over scramblings.
 
-Symmetries of a network are permutations of its students and, for even ones, signs. Points of a cloud have the symmetry of their
-law on average only. It splits equal outliers, and the largest of several margins split by noise is too large: a threshold would
-come out too low. An average over the group, entry by entry over the classes of indices (spike, student, spike, student), is
-that of the cloud with all its images. The Dyson equation of all images has a Q that the group leaves as it is, so that one
-needs one or two numbers of it (`invariant_span`). Left to a cloud, Q is the maximum over p (p + 1)/2 of them: each adds to the
-edge what noise there is, and roots are too large.
+Symmetries of a network are permutations of its students and, for even ones, signs. The points of a rule have the symmetry of
+their law on average only. That splits equal outliers; and the largest of several margins split by noise is too large, so that a
+threshold would come out too low. Hence Xi is averaged over the group, entry by entry over the symmetry classes of the indices
+(spike, student, spike, student): this is Xi of the rule with all its images under the group. The Dyson equation of all images
+has a Q that the group leaves as it is, of one or two free numbers (`invariant_span`). Without that Q would be the maximum over
+its p (p + 1)/2 numbers, each of which adds its noise to the edge, and roots would be too large.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LINE_NODES, _LINE_STEP = 8, 0.9  # of the trapezoid in one teacher's u: within 
 
 
 @dataclass(frozen=True)
-class Cloud:
+class Cubature:
     """Weights F (n, p, p) with probabilities (n,), and of each block the spike vectors (n, k) that mix."""
 
     f: Array
@@ -55,9 +55,9 @@ def dimensions(model: Network) -> int:
 
 
 @lru_cache(maxsize=4)
-def product_cloud(model: Network, h: float) -> Cloud:
+def product_rule(model: Network, h: float) -> Cubature:
     """Product trapezoid of step h over student directions and teacher; nodes of least probability are left out."""
-    fit(model)
+    require_finite_width(model)
     p = int(model.p)
     line, weight = _axis(0.0, _WIDE, h)
     axes = [_axis(_centre(model), _RADIUS, h)] * p
@@ -89,8 +89,8 @@ def product_cloud(model: Network, h: float) -> Cloud:
             (np.sqrt(square)[:, None], Block(np.ones(1, bool), np.zeros((1, 1)), model.p_star)),
             (own, Block(np.zeros(p, bool), np.eye(p))),
         )
-        return Cloud(model.weights_at(lam, y), probability, blocks)
-    return _cloud(model, v[:, :p], v[:, p : p + model.p_star], None, xi, probability)
+        return Cubature(model.weights_at(lam, y), probability, blocks)
+    return _rule(model, v[:, :p], v[:, p : p + model.p_star], None, xi, probability)
 
 
 def _axis(centre: float, radius: float, h: float) -> tuple[Array, Array]:
@@ -136,10 +136,10 @@ def _centre(model: Network) -> float:
     return place if abs(place) < 4 and lower > values[0] + 1e-6 * abs(values[0]) else 0.0
 
 
-def _cloud(
+def _rule(
     model: Network, own: Array, u: Array, zeta: Array | None, xi: Array | None, probability: Array
-) -> Cloud:
-    """The cloud of student directions own (n, p) and teacher preactivations u (n, p_star).
+) -> Cubature:
+    """The rule of student directions own (n, p) and teacher preactivations u (n, p_star).
 
     Without zeta and with noise, u stands for u' = (u + noise)/sqrt(1 + Delta) and the parts of u that u' leaves open are
     added as pairs of points. Free equal teachers give one block of their mean and p_star - 1 of a difference; a target need not
@@ -177,7 +177,7 @@ def _cloud(
             (np.concatenate([mean, own], axis=1), Block(np.arange(1 + p) < 1, _projector(first))),
             ((u[:, :1] - u[:, 1:2]) / math.sqrt(2), between),
         )
-    return Cloud(f, probability, blocks)
+    return Cubature(f, probability, blocks)
 
 
 def _projector(rows: Array) -> Array:
@@ -188,13 +188,13 @@ def _projector(rows: Array) -> Array:
 
 
 @lru_cache(maxsize=16)
-def sobol_cloud(model: Network, repeat: int, level: int) -> Cloud:
+def sobol_rule(model: Network, repeat: int, level: int) -> Cubature:
     """About 2^level points, independent for every `repeat`: scrambled Sobol points of all preactivations and noises.
 
     One teacher's u is not left to chance: each point of the rest comes with a trapezoid in u whose shift is one more Sobol
-    dimension, so that the mean over scramblings is exact at any step; labels far out, which decide smooth edges, are all there.
+    dimension, so that the mean over scramblings is exact at any step. Values far out, which decide smooth edges, are all there.
     """
-    fit(model)
+    require_finite_width(model)
     p, p_star = int(model.p), model.p_star
     sizes = [p, p_star, p_star if model.noise else 0, 1 if model.output_noise else 0]
     if sum(sizes) > SOBOL_DIMENSIONS:
@@ -213,7 +213,7 @@ def sobol_cloud(model: Network, repeat: int, level: int) -> Cloud:
         own, zeta, xi = (np.repeat(v, len(line), axis=0) for v in (own, zeta, xi))
         probability = np.exp(-(u[:, 0] ** 2) / 2)
         probability /= probability.sum()
-    return _cloud(
+    return _rule(
         model,
         own,
         u,
@@ -223,8 +223,8 @@ def sobol_cloud(model: Network, repeat: int, level: int) -> Cloud:
     )
 
 
-def fit(model: Network) -> None:
-    """Raise ParameterError for p = inf, which has no such clouds."""
+def require_finite_width(model: Network) -> None:
+    """Raise ParameterError for p = inf, where there are infinitely many preactivations to average over."""
     if math.isinf(model.p):
         raise ParameterError("p must be finite for this teacher or with output_noise, got inf")
 
@@ -240,20 +240,20 @@ def symmetric_students(model: Network) -> bool:
 
 
 def symmetry_classes(model: Network, teachers: int, owns: int) -> NDArray[np.intp] | None:
-    """Symmetry class (orbit of the indices under the group) of every entry of a block Xi (k p, k p) of `teachers` teacher
+    """Symmetry class (of the indices under the group) of every entry of a block Xi (k p, k p) of `teachers` teacher
     directions and then `owns` (0 or p) students' own; -1 for those that vanish. None for a model without symmetry."""
     if not symmetric_students(model):
         return None
     even = model.even_students
-    return _labels(int(model.p), teachers, owns, model.overlap != 0.0 and teachers == model.p > 1, even)
+    return _classes(int(model.p), teachers, owns, model.overlap != 0.0 and teachers == model.p > 1, even)
 
 
 @lru_cache(maxsize=64)
-def _labels(p: int, teachers: int, owns: int, together: bool, even: bool) -> NDArray[np.intp]:
+def _classes(p: int, teachers: int, owns: int, together: bool, even: bool) -> NDArray[np.intp]:
     spikes = [("u", t if together else p + t) for t in range(teachers)] + [("w", k) for k in range(owns)]
     rows = [(kind, index, j) for kind, index in spikes for j in range(p)]
     table: dict[Any, int] = {}
-    labels = np.empty((len(rows), len(rows)), dtype=np.intp)
+    classes = np.empty((len(rows), len(rows)), dtype=np.intp)
     for a, (kind, i, j) in enumerate(rows):
         for b, (other, k, m) in enumerate(rows):
             names: dict[
@@ -263,9 +263,9 @@ def _labels(p: int, teachers: int, owns: int, together: bool, even: bool) -> NDA
             # Under lam_k -> -lam_k row and column k of F change sign, and so does the spike w_k.
             signs = [j, m] + ([i] if kind == "w" else []) + ([k] if other == "w" else [])
             gone = even and any(signs.count(v) % 2 for v in signs)
-            labels[a, b] = -1 if gone else table.setdefault((kind, other, pattern), len(table))
-    labels.setflags(write=False)
-    return labels
+            classes[a, b] = -1 if gone else table.setdefault((kind, other, pattern), len(table))
+    classes.setflags(write=False)
+    return classes
 
 
 def invariant_span(model: Network) -> Array | None:

@@ -44,14 +44,14 @@ _EPS = 4 * np.finfo(float).eps
 
 
 @dataclass(frozen=True)
-class Levels:
+class PopulationSpectrum:
     """Population spectrum: eigenvalues s (n,) > 0 of the covariance, probabilities w (n,), those of s = 0 left out."""
 
     s: Array
     w: Array
 
     @classmethod
-    def of(cls, inputs: tuple[Array, Array] | None) -> Levels | None:
+    def of(cls, inputs: tuple[Array, Array] | None) -> PopulationSpectrum | None:
         """From `Network.levels`; None for the identity."""
         return None if inputs is None else cls(inputs[0][inputs[0] > 0], inputs[1][inputs[0] > 0])
 
@@ -94,9 +94,9 @@ class Levels:
 class Shift:
     """k_z, zeta_z and their divided differences on eigenvalues q (p,) of Q at one z."""
 
-    def __init__(self, levels: Levels, q: Array, z: float):
-        self.s, self.w, self.q = levels.s[:, None], levels.w, q
-        self.k = levels.k(q, z)
+    def __init__(self, population: PopulationSpectrum, q: Array, z: float):
+        self.s, self.w, self.q = population.s[:, None], population.w, q
+        self.k = population.k(q, z)
         self.d = 1 / (self.s * self.k - z)
 
     def _sum(self, power: int, *indices: str) -> Array:
@@ -154,16 +154,16 @@ class Shift:
         return self.fall + fall / self.n**2
 
 
-class Levelled(State):
-    """The sums at one Q for inputs of given `levels`."""
+class CorrelatedState(State):
+    """The sums at one Q for inputs of a given population spectrum."""
 
-    levels: Levels
+    population: PopulationSpectrum
     _shift: tuple[float, Shift] | None = None
 
     def shift(self, z: float) -> Shift:
         """The functions of Q at z; the last is kept."""
         if self._shift is None or self._shift[0] != z:
-            self._shift = z, Shift(self.levels, self.eigen[0], z)
+            self._shift = z, Shift(self.population, self.eigen[0], z)
         return self._shift[1]
 
     def _turned(self, matrix: Array) -> Array:
@@ -177,7 +177,7 @@ class Levelled(State):
     def centre(self) -> float:
         """z from traces: exact where all matrices are multiples of the identity."""
         p = len(self.q)
-        return self.levels.z(float(np.trace(self.z() + self.q)) / p, float(np.trace(self.q)) / p)
+        return self.population.z(float(np.trace(self.z() + self.q)) / p, float(np.trace(self.q)) / p)
 
     def bound(self) -> float:
         """The largest z with kappa - k_z(Q) >= 0, by bracketing and Brent: a lower bound of the edge."""
