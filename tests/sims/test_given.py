@@ -97,6 +97,7 @@ def test_rare_rows_are_found_by_putting_them_into_draws():
     assert predicted(drawn, put=first)[0].lowest == pytest.approx(predicted(drawn)[0].lowest, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_skewed_draws_have_no_mean_by_sixteen():
     """Draws of Student's t with 2.5 degrees: heavy ones have most of the scatter."""
     found = judged(Network(inputs=Inputs.of(SKEWED)), 2.0, 16, 16)

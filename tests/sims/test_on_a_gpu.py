@@ -16,7 +16,7 @@ from sims.instance import draw, padded
 from sims.operator import hessian_operator
 from sims.rows import block_size, row_mesh
 from sims.sampling import bytes_needed, preferred_solver, sample_point
-from sims.solvers.dense import dense_bytes
+from sims.solvers.dense import _matrix_on_device, dense_bytes, lowest_dense
 from sims.solvers.krylov import solve_krylov
 from sims.threefry import row_halves
 from theory.model import Committee
@@ -101,15 +101,25 @@ def test_sizes_and_solvers_are_those_of_the_card(on_gpu):
     assert chosen == ["dense", "dense", "krylov"]
 
 
-def test_a_sample_does_not_depend_on_its_company(on_gpu):
-    """Matrices are solved together, always as many."""
+@pytest.mark.parametrize("p, p_star", [pytest.param(1, 1, marks=pytest.mark.slow), (2, 2)])
+def test_samples_agree_and_do_not_depend_on_their_company(on_gpu, p, p_star):
+    """By the device's own routines: drawing, matrix, eigenpairs, overlaps. Matrices are solved together, always as many."""
+    model = Committee(p, p_star, 0.3)
+    host = sample_point(model, 50, 2.5, range(3), 0)
     on_gpu()
-    together, alone = (sample_point(MODEL, 30, 2.0, samples, seed=3) for samples in (range(3), [1]))
-    np.testing.assert_array_equal(together.eigenvalues[1], alone.eigenvalues[0])
-    np.testing.assert_array_equal(together.overlaps[1], alone.overlaps[0])
-    model = {"eigenpairs": 4, "dtype": "float64"}
-    one = dense_bytes(MODEL, 30, 2.0, **model)
-    assert bytes_needed(MODEL, 30, 2.0, **model) == machine.solved_together(60, 8) * one > one
+    drawn = draw(model, 50, 2.5)
+    found = lowest_dense(_matrix_on_device(drawn, hessian.weights_of(drawn)), 2)
+    assert found.stats["method"] == "device eigh" and found.signal is None
+    device, alone = (sample_point(model, 50, 2.5, samples, 0) for samples in (range(3), [1]))
+    np.testing.assert_allclose(device.eigenvalues, host.eigenvalues, atol=1e-12)
+    np.testing.assert_allclose(device.overlaps, host.overlaps, atol=1e-9)
+    np.testing.assert_array_equal(device.max_overlap_rank, host.max_overlap_rank)
+    assert np.all(device.status == 1) and np.all(device.residuals < 1e-12)
+    np.testing.assert_array_equal(device.eigenvalues[1], alone.eigenvalues[0])
+    np.testing.assert_array_equal(device.overlaps[1], alone.overlaps[0])
+    asked = {"eigenpairs": 4, "dtype": "float64"}
+    one = dense_bytes(model, 50, 2.5, **asked)
+    assert bytes_needed(model, 50, 2.5, **asked) == machine.solved_together(50 * p, 8) * one > one
 
 
 @pytest.mark.parametrize("item", [4, 8])

@@ -101,23 +101,6 @@ def test_single_precision_differs_by_its_rounding(monkeypatch):
     assert np.all(run.residuals < 1e-4) and np.all(run.status == 1)
 
 
-@pytest.mark.parametrize("p, p_star", [pytest.param(1, 1, marks=pytest.mark.slow), (2, 2)])
-def test_the_path_of_a_gpu_agrees(monkeypatch, p, p_star):
-    """The device's own routines, here run on the CPU: drawing, matrix, eigenpairs, overlaps."""
-    model = Committee(p, p_star, 0.3)
-    host = sample_point(model, 50, 2.5, [0, 1], 0)
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    drawn = instance.draw(model, 50, 2.5)
-    found = dense.lowest_dense(matrix_of(drawn), 2)
-    assert found.stats["method"] == "device eigh" and found.signal is None
-    device = sample_point(model, 50, 2.5, [0, 1], 0)
-    np.testing.assert_allclose(device.eigenvalues, host.eigenvalues, atol=1e-12)
-    np.testing.assert_allclose(device.overlaps, host.overlaps, atol=1e-9)
-    np.testing.assert_array_equal(device.max_overlap_rank, host.max_overlap_rank)
-    assert np.all(device.status == 1) and np.all(device.residuals < 1e-12)
-    assert sampling.bytes_needed(model, 50, 2.5) > 5 * 8 * (50 * p) ** 2
-
-
 def test_a_device_that_returns_rubbish_is_found_out(monkeypatch):
     """NaN is the only sign of failure that JAX's eigh gives; vectors that are not orthonormal give none at all."""
     matrix = jax.numpy.asarray(np.diag(np.arange(30.0)) - 3.0)
@@ -243,7 +226,7 @@ def test_public_names_agree_with_one_another():
 @pytest.mark.parametrize(
     "model",
     [
-        Network(2, 1, a=2.0, activation="tanh"),
+        pytest.param(Network(2, 1, a=2.0, activation="tanh"), marks=pytest.mark.slow),
         Network(1, 1, a=0.5, noise=0.3, covariance="levels:0.4@0.667,2.2@0.333"),
     ],
 )
@@ -309,23 +292,25 @@ def test_one_draw_serves_networks_that_differ_in_a_and_noise():
         pytest.param("float32", 2e-5, 1e38, marks=pytest.mark.slow),
         pytest.param("float64", 1e-9, 1e38, marks=pytest.mark.slow),
         pytest.param("float32", 2e-5, 1e59, marks=pytest.mark.slow),
+        pytest.param("float32", 2e-5, 1e5, marks=pytest.mark.slow),
+        pytest.param("float64", 1e-9, 1e6, marks=pytest.mark.slow),
     ],
 )
 def test_no_normalisation_is_too_large_or_small(a, dtype, tol):
-    """a H tends to a limit as a grows, where F itself under- and its squares underflow; small a go as a = 0."""
+    """a H tends to a limit as a grows, where F itself under- and its squares underflow; small a go as a = 0.
+
+    Residuals shrink with H: by an absolute tolerance alone anything would be an eigenvector where a is large.
+    """
     if a < 1 and dtype == "float32":  # |H| is then 1e8 times the lowest eigenvalues: float32 cannot hold both
         with pytest.raises(ParameterError, match="dtype must be float64 at a = 1e-60: weights span"):
             sample_point(Committee(1, 1, a), 80, 3.0, [0], 0, dtype=dtype)
         return
-    model, near = Committee(1, 1, a), Committee(1, 1, 1e-14 if a < 1 else 1e14)
-    scale = {model: max(a, 1.0), near: max(near.a, 1.0)}
+    near = Committee(1, 1, min(max(a, 1e-14), 1e14))
+    exact = sample_point(near, 240, 3.0, [0], 0, dtype=dtype, solver="dense", eigenpairs=240)
+    every = exact.eigenvalues[0] * max(near.a, 1.0)
     for solver in ("dense", "krylov"):
-        found, right = (
-            sample_point(m, 80, 3.0, [0], 0, dtype=dtype, solver=solver, eigenpairs=2) for m in (model, near)
-        )
-        assert found.status[0] == right.status[0] == 1
-        exact = sample_point(near, 80, 3.0, [0], 0, dtype=dtype, solver="dense", eigenpairs=2)
-        values = exact.eigenvalues * scale[near]
-        np.testing.assert_allclose(
-            found.eigenvalues * scale[model], values, atol=tol * np.max(np.abs(values)) * 10
-        )
+        found = sample_point(Committee(1, 1, a), 240, 3.0, [0], 0, dtype=dtype, solver=solver, eigenpairs=2)
+        assert found.status[0] == 1
+        values, residuals = (part[0] * max(a, 1.0) for part in (found.eigenvalues, found.residuals))
+        np.testing.assert_allclose(values, every[:2], atol=10 * tol * np.max(np.abs(every[:2])))
+        assert np.max(residuals) <= 1.001 * np.max(np.abs(every)) * (1e-5 if dtype == "float32" else 1e-7)

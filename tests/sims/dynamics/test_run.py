@@ -28,6 +28,7 @@ def problem(p=2, p_star=1, a=0.7, n=20, alpha=2.0, samples=3, seed=0):
 
 
 EVERY = Rules("steps", 60, records=100_000)  # every one of 60 steps
+LONG = Rules(steps=200, tolerance=1e-3)
 
 
 @pytest.fixture(scope="module")
@@ -176,9 +177,8 @@ def test_descent_goes_down_to_rounding_where_the_loss_does_not_vanish():
 def test_a_large_normalisation_descends_like_any_other(a):
     """As a grows a times the loss tends to a limit, and the path with it: in float32 too, where the loss itself underflows."""
     _, data, y, student, _ = problem(p=1, samples=1)
-    rules = Rules(steps=200, tolerance=1e-3)
     paths = [
-        descend(*(x.astype(dtype) for x in (data, y, student)), at, rules)
+        descend(*(x.astype(dtype) for x in (data, y, student)), at, LONG)
         for dtype, at in ((np.float32, a), (np.float64, 1e12))
     ]
     assert np.all(paths[0].code == paths[1].code) and paths[0].steps[0, -1] > 20
@@ -234,9 +234,9 @@ def test_networks_descend(model, dynamics, steps):
 
 def test_float32_descends_in_float32():
     model, data, y, student, _ = problem(p=1, samples=1)
-    single = descend(*(x.astype(np.float32) for x in (data, y, student)), model.a, Rules(steps=200))
+    single = descend(*(x.astype(np.float32) for x in (data, y, student)), model.a, LONG)
     assert single.student.dtype == jnp.float32
-    double = descend(data, y, student, model.a, Rules(steps=200))
+    double = descend(data, y, student, model.a, LONG)
     np.testing.assert_allclose(single.student[:, :3], double.student[:, :3], atol=2e-4)
     assert np.all(np.diff(single.loss, axis=1) <= 1e-5 * single.loss[:, :-1])
 

@@ -68,6 +68,8 @@ def test_shapes_and_what_they_hold():
     np.testing.assert_allclose(found.eigenvalues[0, 0], first[0], atol=1e-11)
     np.testing.assert_array_equal(found.hessian_records, hessian_moments(records, 4))
     assert found.hessian_records[0] == 0 and found.hessian_records[-1] == records - 1
+    # nothing is predicted where it is not asked
+    assert all(np.all(np.isnan(rows)) for rows in found.predicted.values())
 
 
 def test_measures_of_the_overlap_matrix():
@@ -107,15 +109,9 @@ def test_informed_starts_know_more_than_random_ones(start, p, p_star):
 )
 def test_networks_start_at_the_lowest_vectors_of_their_hessian(model):
     """The rows lie in the span of the blocks of those vectors, and no row turned round has a lower loss."""
-    drawn, seen = host_draw(model, 20, 5.0), {}
-
-    def start(drawn, data, y):
-        student = hessian_start(drawn, data, y)
-        seen["student"], seen["data"], seen["y"] = student, data, y
-        return student
-
-    sample_descents(model, 20, 5.0, [0], start=start, rules=SHORT)
-    student, data, y = seen["student"], seen["data"], seen["y"]
+    drawn = host_draw(model, 20, 5.0)
+    data, y = np.asarray(drawn.data)[: drawn.m], np.asarray(instance.outputs(drawn))
+    student = hessian_start(drawn, data, y)
     pairs = hessians.lowest_plain(drawn, np.asarray(drawn.student), y, int(model.degeneracy))
     p = int(model.p)
     for k, row in enumerate(student):
@@ -150,14 +146,10 @@ def test_the_spectral_start_is_refused_where_its_weights_are_not_optimal():
 
 
 def test_a_start_of_ones_own():
-    found = sample_descents(
-        Committee(1, 1, 1.0),
-        20,
-        3.0,
-        range(2),
-        start=lambda drawn, data, y: np.asarray(drawn.teacher),
-        rules=SHORT,
-    )
+    def start(drawn, data, y):
+        return np.asarray(drawn.teacher)
+
+    found = sample_descents(Committee(1, 1, 1.0), 20, 3.0, range(3), start=start, rules=SHORT)
     np.testing.assert_allclose(found.m2, 1, rtol=1e-12)
     np.testing.assert_array_equal(found.code, End.CONVERGED)
 

@@ -20,22 +20,10 @@ MODEL = Committee(p=2, p_star=1, a=0.3)
 N = 120
 
 
-def test_krylov_samples_are_the_dense_samples():
-    dense = sample_point(MODEL, N, 2.0, [0, 3], 7, eigenpairs=4, solver="dense")
-    krylov = sample_point(MODEL, N, 2.0, [0, 3], 7, eigenpairs=4, solver="krylov")
-    assert krylov.solver == "krylov"
-    assert np.all(krylov.status == 1)
-    # residuals of 1e-6: values to their square over the gaps (above 1e-3), q2 to residual over gap
-    assert np.max(np.abs(krylov.eigenvalues - dense.eigenvalues)) < 1e-8
-    assert np.max(np.abs(krylov.overlaps - dense.overlaps)) < 2e-3
-    known = krylov.max_overlap_rank >= 0
-    assert np.array_equal(krylov.max_overlap_rank[known], dense.max_overlap_rank[known])
-
-
 def test_rows_are_drawn_again_where_memory_is_short(monkeypatch):
-    expected = sample_point(MODEL, N, 2.0, [0], 7, eigenpairs=3, solver="krylov").eigenvalues
+    expected = sample_point(MODEL, N, 2.5, [0], 3, solver="krylov").eigenvalues
     monkeypatch.setattr(large, "stores", lambda *_: False)
-    found = sample_point(MODEL, N, 2.0, [0], 7, eigenpairs=3, solver="krylov")
+    found = sample_point(MODEL, N, 2.5, [0], 3, solver="krylov")
     assert np.allclose(found.eigenvalues, expected, rtol=0, atol=1e-9)
 
 
@@ -96,19 +84,26 @@ RANKED = [  # p N = 240, as most here: most is compiled once
 
 
 @pytest.mark.parametrize(("n", "p", "p_star", "a", "alpha"), RANKED)
-def test_ranks_settled_from_the_lowest_pairs_are_those_of_the_whole_spectrum(n, p, p_star, a, alpha):
+def test_krylov_samples_are_the_dense_samples(n, p, p_star, a, alpha):
     """Above the threshold a rank is found, below it is left open; where one is given it is the dense one."""
     model = Committee(p=p, p_star=p_star, a=a)
-    dense = sample_point(model, n, alpha, [0, 1], 3, solver="dense").max_overlap_rank
-    krylov = sample_point(model, n, alpha, [0, 1], 3, solver="krylov").max_overlap_rank
-    known = krylov >= 0
-    assert np.array_equal(krylov[known], dense[known])
+    dense, krylov = (sample_point(model, n, alpha, [0, 1], 3, solver=s) for s in ("dense", "krylov"))
+    assert krylov.solver == "krylov" and np.all(krylov.status == 1)
+    # residuals of 1e-6: values to their square over the gaps (above 1e-3), q2 to residual over gap
+    assert np.max(np.abs(krylov.eigenvalues - dense.eigenvalues)) < 1e-8
+    assert np.max(np.abs(krylov.overlaps - dense.overlaps)) < 2e-3
+    known = krylov.max_overlap_rank >= 0
+    assert np.array_equal(krylov.max_overlap_rank[known], dense.max_overlap_rank[known])
     assert np.any(known) == (alpha > 1)
 
 
 @pytest.mark.parametrize(
     ("p", "p_star", "n", "alpha"),
-    [(1, 1, 4, 0.25), pytest.param(2, 1, 4, 0.5, marks=pytest.mark.slow), (1, 1, 8, 0.25), (3, 3, 3, 1.2)],
+    [
+        (1, 1, 8, 0.25),
+        (3, 3, 3, 1.2),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((1, 1, 4, 0.25), (2, 1, 4, 0.5))),
+    ],
 )
 def test_degenerate_spaces_have_their_mean_and_no_rank_of_their_own(p, p_star, n, alpha):
     """A null space (M < N), one cut off by the last pair, and p_star = N, where every q2 is 1."""
@@ -121,31 +116,6 @@ def test_degenerate_spaces_have_their_mean_and_no_rank_of_their_own(p, p_star, n
         assert rank in (-1, dense.max_overlap_rank[0])
         if krylov.eigenvalues.shape[1] == p * n:
             np.testing.assert_allclose(krylov.overlaps, dense.overlaps, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("a", "dtype"),
-    [
-        pytest.param(1e5, "float32", marks=pytest.mark.slow),
-        pytest.param(1e6, "float64", marks=pytest.mark.slow),
-        (1e8, "float64"),
-    ],
-)
-def test_residuals_shrink_with_the_hessian(a, dtype):
-    """H falls as 1 / a: an absolute tolerance alone would take anything for an eigenvector."""
-    model = Committee(p=1, a=a)
-    dense, krylov = (
-        sample_point(model, 240, 8.0, [3], 0, dtype=dtype, solver=solver) for solver in ("dense", "krylov")
-    )
-    assert krylov.status[0] == 1
-    np.testing.assert_allclose(
-        krylov.eigenvalues * a, dense.eigenvalues * a, atol=1e-3 if dtype == "float32" else 1e-8
-    )
-    drawn = draw(model, 240, 8.0, sample=3)
-    lam, u = labels(drawn)
-    weights = model.weights(lam, model.outputs(u))
-    norm = np.linalg.norm(dense_blas(np.asarray(drawn.data)[: drawn.m], weights), 2)
-    assert np.max(krylov.residuals) <= 1.001 * norm * (1e-5 if dtype == "float32" else 1e-7)
 
 
 def test_the_bound_settles_what_the_sum_does_not():
@@ -164,7 +134,7 @@ def test_the_bound_settles_what_the_sum_does_not():
 
 
 def test_a_shared_grid_is_its_single_points():
-    points = [(Committee(p=2, a=a), alpha) for a, alpha in ((0.3, 1.2), (0.3, 1.5), (1.0, 1.5), (0.3, 0.7))]
+    points = [(Committee(p=2, a=a), alpha) for a, alpha in ((0.3, 1.2), (1.0, 1.5), (0.3, 0.7))]
     grid = sample_grid(points, N, eigenpairs=3, seed=4, settings=Settings(tol=1e-8))
     assert all(pairs.code is Code.CONVERGED for pairs in grid)
     drawn = draw(MODEL, N, 1.5, seed=4, shared=True)
