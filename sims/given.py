@@ -13,7 +13,8 @@ from sims.backend import pinned
 from sims.instance import Instance, chosen, draw, outputs
 from theory.answers import Prediction
 from theory.checks import ParameterError, count
-from theory.given.labels import given, heaviest, population
+from theory.given.covariance import heaviest, population
+from theory.given.hessian import given
 from theory.given.verdict import KINDS, MET, NEITHER, Heavy, Verdict, enough, judge, marks, settled
 from theory.model.inputs import Inputs
 from theory.model.network import Network, network

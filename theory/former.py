@@ -62,7 +62,7 @@ THEORY = Former(
     "theory",
     opens={
         "answers:Found": "general.GeneralSpectrum general.Spectrum general.results.Found",
-        "answers:Prediction": "finite.edge.FiniteEdge finite.quenched.Quenched given.Given given.labels.Given path.Conditioned "
+        "answers:Prediction": "finite.edge.FiniteEdge finite.quenched.Quenched given.Given path.Conditioned "
         "path.conditioned.Conditioned",
         "answers:Spectrum": "TeacherBranch",
         "answers:Threshold": "ThresholdMap finite.threshold.Answer general.ModelMap general.ModelThreshold",
@@ -124,7 +124,8 @@ THEORY = Former(
         "theory.general.isotropic.given_law(weight, spike, probability, infimum)": "general.ScalarLaw",
         "theory.general.spectrum": "front general.alpha_zero",
         "theory.general.state": "general.symmetric",
-        "theory.given.labels": "given.population",
+        "theory.given.covariance": "given.population",
+        "theory.given.hessian": "given.labels",
         "theory.minima.saddle": "minima.labels minima.stability",
         "theory.model.activations": "model.readout",
         "theory.path.conditioned": "path.law",

@@ -17,7 +17,7 @@ from theory.finite.quenched import quenched
 from theory.general.density import density_curve
 from theory.general.spectrum import route
 from theory.given import population
-from theory.given.labels import bulk_density
+from theory.given.hessian import bulk_density
 from theory.model.network import Network
 
 Array = NDArray[np.float64]

@@ -8,7 +8,7 @@ from sims.given import _heavy, judged, predicted
 from sims.instance import chosen, draw_on_host
 from sims.sampling import sample_grid
 from theory import Inputs, Network, ParameterError
-from theory.given.labels import heaviest
+from theory.given.covariance import heaviest
 
 N = 24
 X = np.random.default_rng(0).standard_normal((400, N)) * np.linspace(0.5, 1.5, N)

@@ -1,8 +1,8 @@
 """Whether theory may speak of these rows: "Gaussian", "elliptical" or "neither", decided by Hessians of the data themselves.
 
 For each of some draws of teacher, student and rows there is what the Hessian of these rows has, and what theory says of the
-same draw from its labels (`theory.given.labels`), once with tau = 1 and once with the tau of each row. What scatters from
-draw to draw is in both, so their differences are few-draw quantities with small errors. A theory holds at this model and
+same draw from its preactivations (`theory.given.hessian`), once with tau = 1 and once with the tau of each row. What scatters
+from draw to draw is in both, so that a few draws tell their difference with a small error. A theory holds at this model and
 alpha if
 
 * the mean difference of the lowest eigenvalue, with twice its standard error, is at most TOLERANCE of the mean found;
@@ -33,7 +33,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from theory.checks import ParameterError
-from theory.given.labels import population
+from theory.given.covariance import population
 from theory.model.inputs import Inputs
 
 Array = NDArray[np.float64]

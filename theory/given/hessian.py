@@ -15,31 +15,17 @@ H has as many eigenvalues below z as W^(1/2) D W^(1/2), W = L E^(-1) L', has bel
 of that is -1. m falls with z. At a root, with eigenvector y and n = D W^(1/2) y, the residue along unit vectors t is (t'
 E^(-1) L' n)^2 / (-dm/dz): the squared overlap.
 
-Where nothing leaves, the lowest level lies 1.2065/kappa_TW above the edge in the mean (at most at 0 where M or the rank of
-Sigma is below N, and at the lowest eigenvalue of kappa Sigma), and its overlap is (d s/d m)/(pN) there, s and m the
-resolvents of teacher and bulk, over the same length beyond the edge (overlaps inside the bulk).
+Where no outlier leaves, the lowest eigenvalue of the bulk lies 1.2065/kappa_TW above the edge in the mean; at most at 0 where M
+or the rank of Sigma is below N, and at the lowest eigenvalue of kappa Sigma. Its overlap is (d s/d m)/(pN) there, s and m the
+resolvents of teacher and bulk: their change over the same length beyond the edge is taken in its place.
 
-Covariance. Of S = Z'Z/M0 the eigenvalues are spread more than those of Sigma, by the noise of M0 rows. With b = the mean square
-error of S over N and d = the mean square distance of its eigenvalues from their mean (Ledoit and Wolf, J. Multivariate Anal. 88
-(2004) 365, who estimate both), Sigma's own eigenvalues have the variance d - b. Hence
-
-    s = 1 + sqrt(1 - b/d) (s_S - 1),
-
-whose second moment is right. Ledoit and Wolf's s, without the root, is what makes the MATRIX closest to Sigma in its wrong
-eigenvectors: its spectrum is too narrow, and here the spectrum counts (docs/inputs.md has the measurement).
-
-Scales. x = sqrt(tau) Sigma^(1/2) xi: with leverages h = x' (S + ridge)^(-1) x / M0 of rows that S has in it, h/(1 - h) is
-that of a row left out (Sherman and Morrison), which over its mean is tau times (1 + noise), the noise of variance v = 2 sum
-w^2/(sum w)^2, w = s/(s + ridge), that Gaussian rows have too. Scales are its power of an exponent that leaves the variance
-of tau alone, 0 for Gaussian rows. The ridge belongs to the question: in the Hessian a row meets (kappa Sigma - z)^(-1), so
-ridge = -z/kappa at the edge. Directions that are taken apart are left out.
+Sigma and the scales are those of `theory.given.covariance`. The ridge of the scales belongs to the question: in the Hessian a
+row meets (kappa Sigma - z)^(-1), so ridge = -z/kappa at the edge.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -52,7 +38,7 @@ from theory.general.correlated import PopulationSpectrum
 from theory.general.density import Resolvent
 from theory.general.dyson import Dyson
 from theory.general.state import State
-from theory.model.inputs import Inputs
+from theory.given.covariance import Population
 from theory.model.network import Network, network
 
 Array = NDArray[Any]
@@ -61,112 +47,6 @@ _LEAST = 1e-9  # of an eigenvalue of Sigma
 _NEAR = 1e-3  # first step left of the edge, relative
 _PASSES = 2  # by which the ridge of the scales becomes that of the edge
 _SLOPE = 1e-4  # relative step of derivatives
-_NULL = 1e-10  # eigenvalues below this part of the largest are 0
-_SHARE, _TIMES = (
-    0.04,
-    3,
-)  # of all variance in one direction, and times the mean one, above which it is taken apart
-_OWN = 2048  # rows by which the mean of tau is told
-_APART = 8  # one in so many directions at most
-
-
-@dataclass(frozen=True)
-class Population:
-    """Covariance of inputs, from `count` rows.
-
-    s (r,), vectors (N, r)   eigenvalues above 0, largest first, spread as Sigma's, and eigenvectors
-    raw (r,)                 those of the rows themselves
-    own (o, r)               some of the rows in the eigenbasis, by which scales of mean 1 are told
-    """
-
-    n: int
-    count: int
-    s: Array
-    raw: Array
-    vectors: Array
-    own: Array
-
-    @property
-    def apart(self) -> int:
-        """How many of the first directions have so much of the variance that no sum over directions averages them: they are
-        taken apart, and projections of the rows on them are taken as they are."""
-        most = len(self.s) // _APART
-        return min(int(np.sum(self.raw > max(_SHARE * self.raw.sum(), _TIMES * self.raw.mean()))), most)
-
-    def coordinates(self, rows: Array) -> Array:
-        """Rows (m, N) in the eigenbasis, (m, r)."""
-        return rows @ self.vectors
-
-    def scales(self, coordinates: Array, ridge: float) -> Array:
-        """tau (m,) of rows that the covariance has in it, from their coordinates (m, r); mean 1 over `own`."""
-        k = self.apart
-        weight = 1 / (self.raw[k:] + ridge) / self.count
-
-        def left_out(points: Array) -> Array:
-            # A row is part of S: h / (1 - h) is its leverage in the others (Sherman and Morrison).
-            h = points[:, k:] ** 2 @ weight
-            return h / np.maximum(1 - h, 1 / self.count)
-
-        own = left_out(self.own)
-        # Relative variance that Gaussian rows have: w = s / (s + ridge), 2 sum w^2 / (sum w)^2.
-        noise = 2 * float(np.sum((self.raw[k:] * weight) ** 2)) / float(np.sum(self.raw[k:] * weight)) ** 2
-        seen = float(np.var(own / own.mean()))
-        # Var(tau (1 + noise)) = seen: the exponent leaves the variance of tau alone, 0 where that is all noise.
-        power = math.sqrt(max(0.0, seen - noise) / (1 + noise) / seen) if seen > 0 else 0.0
-        scale = float(np.mean(np.maximum(own, 1e-300) ** power))
-        return np.maximum(np.maximum(left_out(coordinates), 1e-300) ** power / scale, 1e-12)
-
-
-@lru_cache(maxsize=8)
-def population(rows: Inputs, half: int | None = None) -> Population:
-    """Covariance of the inputs from their rows, its spectrum corrected for the noise of few rows.
-
-    Parameters
-    ----------
-    rows : Inputs
-    half : int or None
-        0 or 1: from every other of the rows, by which the error of the covariance is told; None: from all.
-
-    Returns
-    -------
-    Population
-
-    Raises
-    ------
-    ParameterError
-        Where fewer than four directions vary.
-    """
-    n, index = rows.n, rows.typical if half is None else rows.typical[half::2]
-    count = len(index)
-    s_matrix, fourth = np.zeros((n, n)), 0.0
-    for block in rows.blocks(index):
-        s_matrix += block.T @ block / count
-        fourth += float(np.sum(np.sum(block**2, axis=1) ** 2)) / count
-    raw, vectors = np.linalg.eigh(s_matrix)
-    raw, vectors = np.maximum(raw[::-1], 0), vectors[:, ::-1]
-    rank = int(np.sum(raw > _NULL * raw[0]))
-    if rank < 4:
-        raise ParameterError(f"{rows.name} must vary in at least 4 directions, got {rank} of {n}")
-    # directions that no row has are left out; all those that too few rows leave open are not
-    size = rank if rank < min(count - 1, n) else n
-    raw, vectors = raw[:size], np.ascontiguousarray(vectors[:, :size])
-    mean = raw.mean()
-    spread = float(np.mean((raw - mean) ** 2))
-    # Ledoit and Wolf: mean square error of S over N, from the scatter of single rows about it
-    noise = max(0.0, (fourth - float(raw @ raw)) / count / size)
-    # sqrt(1 - b/d): the second moment of the spectrum is right (see the top)
-    part = math.sqrt(max(0.0, 1 - noise / spread)) if spread > 0 else 0.0
-    own = rows.take(index[np.arange(min(count, _OWN)) * count // min(count, _OWN)]) @ vectors
-    return Population(n, count, mean + part * (raw - mean), raw, vectors, own)
-
-
-@lru_cache(maxsize=8)
-def heaviest(rows: Inputs) -> NDArray[np.int64]:
-    """Numbers of the rows that stand for all, the heaviest first: by x' (S + its mean eigenvalue)^(-1) x."""
-    found, index = population(rows), rows.typical
-    weight = 1 / (found.raw + found.raw.mean())
-    heavy = np.concatenate([found.coordinates(block) ** 2 @ weight for block in rows.blocks(index)])
-    return np.asarray(index[np.argsort(-heavy, kind="stable")])
 
 
 @numpy_defaults
@@ -196,8 +76,9 @@ def given(
     Returns
     -------
     tuple of two Prediction
-        `lowest` is the lowest outlier, or the mean of the lowest level of the bulk, `overlap` that of its eigenvector with the
-        teacher's span; of the outliers (k,) only the lowest is told. NaN without a left edge: no negative weight, or few rows.
+        `lowest` is the lowest outlier, or where there is none the mean of the lowest eigenvalue of the bulk; `overlap` that of
+        its eigenvector with the teacher's span. Of the outliers (k,) only the lowest is known, the others are NaN. All is NaN
+        without a left edge: no negative weight, or few rows.
 
     Raises
     ------
@@ -279,8 +160,8 @@ class _Problem:
                 f"rows, student and teacher must have {self.n} columns, got shapes {x.shape}, {weights.shape}"
             )
         self.s = np.maximum(found.s, _LEAST)
-        labels = x @ weights.T / math.sqrt(self.n)
-        u, lam = labels[:, : model.p_star], labels[:, model.p_star :]
+        preactivations = x @ weights.T / math.sqrt(self.n)
+        u, lam = preactivations[:, : model.p_star], preactivations[:, model.p_star :]
         self.f = np.asarray(model.weights(lam, model.outputs(u) if y is None else y))
         self.x = found.coordinates(x)
         self.open = min(len(self.s), len(x)) < self.n  # some directions are in the null space for certain
@@ -299,7 +180,7 @@ class _Problem:
         factor = np.linalg.cholesky(mixed @ mixed.T)
         basis = np.linalg.solve(factor, mixed)
         # Preactivations less the part in the directions taken apart.
-        rest = labels - self.x[:, :k] @ components[:, :k].T
+        rest = preactivations - self.x[:, :k] @ components[:, :k].T
         self.v = np.concatenate([self.x[:, :k] / root[:k], np.linalg.solve(factor, rest.T).T], axis=1)
         self.loads = np.zeros((k + len(basis), len(self.s)))
         self.loads[np.arange(k), np.arange(k)] = root[:k]
@@ -307,9 +188,7 @@ class _Problem:
         # The bulk has the population spectrum of what is not known, b' Sigma b'.
         complement = np.linalg.qr(basis.T, mode="complete")[0][:, len(basis) :]
         inside = np.linalg.eigvalsh((complement.T * self.s[k:]) @ complement)
-        self.population = PopulationSpectrum(
-            np.maximum(inside, _LEAST), np.full(len(inside), 1 / len(inside))
-        )
+        self.spectrum = PopulationSpectrum(np.maximum(inside, _LEAST), np.full(len(inside), 1 / len(inside)))
 
     def tau(self, scaled: bool) -> Array:
         """Scales of the rows (M,), or 1."""
@@ -325,11 +204,11 @@ class _Problem:
         """Everything, with the scales of rows or 1."""
         try:
             bulk = _Bulk(self, self.tau(scaled))
-            count, z, overlap = bulk.lowest()
+            count, z, overlap = bulk.lowest_outlier()
             outliers = np.full(count, math.nan)
             outliers[:1] = z
             if not count:
-                z, overlap = bulk.lowest_level()
+                z, overlap = bulk.lowest_eigenvalue()
         except NotConverged:
             return Prediction(math.nan)
         return Prediction(
@@ -343,8 +222,8 @@ class _Bulk:
     def __init__(self, problem: _Problem, tau: Array):
         self.problem, self.v = problem, problem.v / np.sqrt(tau)[:, None]
         self.f = problem.f * tau[:, None, None]
-        inner = len(problem.population.s)
-        self.dyson, self.unit = Dyson(self.f, 1 / inner, population=problem.population), inner / problem.n
+        inner = len(problem.spectrum.s)
+        self.dyson, self.unit = Dyson(self.f, 1 / inner, population=problem.spectrum), inner / problem.n
         found = self.dyson.edge()
         state = self.dyson.state(found.q)
         assert state is not None  # it belongs to this equation
@@ -398,13 +277,13 @@ class _Bulk:
         if (state := self._state(z)) is None:
             return None
         d, w, inverse, basis = self.parts(z, state)
-        values, vectors = np.linalg.eigh(w)
-        root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+        of_w, vectors = np.linalg.eigh(w)
+        root = (vectors * np.sqrt(np.maximum(of_w, 0))) @ vectors.T
         # W^(1/2) D W^(1/2) has the eigenvalues of W D, and is symmetric.
-        levels, y = np.linalg.eigh(root @ d @ root)
-        return levels, d @ root @ y[:, 0], inverse, basis
+        values, y = np.linalg.eigh(root @ d @ root)
+        return values, d @ root @ y[:, 0], inverse, basis
 
-    def lowest(self) -> tuple[int, float, float]:
+    def lowest_outlier(self) -> tuple[int, float, float]:
         """How many outliers there are, the lowest and its squared overlap with the teacher; NaN where there is none."""
         from scipy.optimize import brentq
 
@@ -437,9 +316,9 @@ class _Bulk:
         met = self.problem.teacher @ (loaded.T * inverse)
         return count, z, float(np.clip(np.sum(met**2) / -slope, 0, 1))
 
-    def lowest_level(self) -> tuple[float, float]:
-        """Mean place of the lowest level of a bulk that nothing leaves, and its squared overlap with the teacher."""
-        p, inner = self.problem.p, len(self.problem.population.s)
+    def lowest_eigenvalue(self) -> tuple[float, float]:
+        """Mean place of the lowest eigenvalue of a bulk that nothing leaves, and its squared overlap with the teacher."""
+        p, inner = self.problem.p, len(self.problem.spectrum.s)
         small = _SLOPE * (1 + abs(self.edge))
         before, here = self._traces(self.edge - small), self._traces(self.edge)
         if before is None or here is None or here[0] == before[0]:
@@ -450,7 +329,7 @@ class _Bulk:
         lowest = float(np.linalg.eigvalsh(self._kappa(self._phi(self.state)))[0])
         # Tracy-Widom mean (MEAN < 0), at most at the lowest eigenvalue of kappa Sigma
         z = min(self.edge - MEAN * length, max(lowest * float(self.problem.s[-1]), self.edge))
-        # Share of the teacher over that of one level, on a stretch as long as the level is inside
+        # Share of the teacher over that of one eigenvalue, on a stretch as long as it lies inside
         near, far = self._traces(self.edge - length), self._traces(self.edge - 2 * length)
         if near is None or far is None:
             return z, math.nan
@@ -458,13 +337,13 @@ class _Bulk:
         return z, float(np.clip(share, 0, 1))
 
     def _traces(self, z: float) -> tuple[float, float] | None:
-        """Resolvents at z: mean over the levels of the bulk, in units of its own equation; sum over the teacher's span."""
+        """Resolvents at z: mean over the eigenvalues of the bulk, in units of its own equation; sum over the teacher's span."""
         if (state := self._state(z)) is None:
             return None
         d, w, inverse, basis = self.parts(z, state)
         phi = self._phi(state)
         k = np.linalg.eigvalsh(self._kappa(phi)) / self.unit
-        bulk = float(np.mean(1 / (z / self.unit - self.problem.population.s[:, None] * k)))
+        bulk = float(np.mean(1 / (z / self.unit - self.problem.spectrum.s[:, None] * k)))
         taught, loads = self.problem.teacher, self.problem.loads
         t, r, p = len(taught), len(loads), len(k)
         weighed = [taught * inverse[:, q] for q in range(p)]
