@@ -354,7 +354,8 @@ def model_map(model: Network, **axes: Sequence[Any]) -> Threshold:
     def column(name: str) -> Any:
         return np.array([getattr(point, name) for point in points]).reshape(shape)
 
-    return Threshold(**{f.name: column(f.name) for f in fields(Threshold)})
+    finite = "n", "share", "asked"  # of finite N: at their defaults
+    return Threshold(**{f.name: column(f.name) for f in fields(Threshold) if f.name not in finite})
 
 
 def _at(model: Network, changes: dict[str, Any]) -> Threshold:

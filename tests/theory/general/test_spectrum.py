@@ -287,6 +287,8 @@ def test_a_map_of_committees_is_threshold_map():
     np.testing.assert_array_equal(found.alpha, wanted.alpha)
     np.testing.assert_array_equal(found.kind == "discontinuous", wanted.discontinuous)
     assert np.all(found.error == 0)
+    # What is of finite N alone is no column: it is not printed.
+    assert str(found).startswith("Threshold(alpha=array (3, 2, 2), ") and "share" not in str(found)
 
 
 def test_any_parameter():
