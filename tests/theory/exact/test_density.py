@@ -375,9 +375,9 @@ def quantiles(model, alpha):
     """Points that cut the continuous part of the theory's spectrum into BINS equal masses, and its whole mass."""
     edge = theory.edge(model, alpha).value
     far = 400 / (model.p * min(model.a, 1))
-    small = np.geomspace(1e-6, 1, 800) * abs(edge)
-    points = np.unique(np.concatenate([edge + np.linspace(0, 4, 3001) * abs(edge), -small, small, [far]]))
-    points = np.concatenate([points[points >= edge], np.geomspace(4 * abs(edge), far, 400)[1:-1]])
+    small = np.geomspace(1e-6, 1, 200) * abs(edge)
+    points = np.unique(np.concatenate([edge + np.linspace(0, 4, 1001) * abs(edge), -small, small, [far]]))
+    points = np.concatenate([points[points >= edge], np.geomspace(4 * abs(edge), far, 200)[1:-1]])
     ends = np.sort(points)
     mass = gauss(lambda lam: density(model, alpha, lam), np.stack([ends[:-1], ends[1:]], axis=1))
     cumulative = np.concatenate([[0.0], np.cumsum(mass)])
