@@ -18,6 +18,7 @@ beta = 1 as N grows, while the raw variance of the lowest eigenvalue is that of 
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import NamedTuple
 
@@ -115,11 +116,17 @@ def _quenched(sweep: xr.Dataset, n: int, alpha: float, k: int) -> tuple[float, f
     return found.edge, found.scale
 
 
+@functools.cache
+def _tracy_widom() -> tuple[Array, Array]:
+    """Arguments and values of the law (beta = 1), to be interpolated."""
+    grid = np.linspace(-9, 7, 400)
+    return grid, tracy_widom_cdf(grid)
+
+
 def _distances(values: Array, axis: int = -1) -> Array:
     """Kolmogorov-Smirnov distance from Tracy-Widom (beta = 1) along the last axis."""
     ordered = np.sort(values, axis=axis)
-    grid = np.linspace(-9, 7, 400)
-    law = np.interp(ordered, grid, tracy_widom_cdf(grid), left=0.0, right=1.0)
+    law = np.interp(ordered, *_tracy_widom(), left=0.0, right=1.0)
     count = ordered.shape[-1]
     steps = np.arange(count + 1) / count
     return np.maximum(steps[1:] - law, law - steps[:-1]).max(axis=-1)

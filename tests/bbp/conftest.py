@@ -9,6 +9,7 @@ import subprocess
 import numpy as np
 import pytest
 import xarray as xr
+from matplotlib.backends import backend_ps
 from matplotlib.mathtext import MathTextParser
 
 from bbp.__main__ import dispatch
@@ -65,9 +66,13 @@ def figures_are_not_arranged():
 
 
 @pytest.fixture(scope="session", autouse=True)
-def mathematics_is_read_once():
-    """Figures say the same formulas at the same sizes: matplotlib would parse them for each, a quarter of a figure's time."""
+def mathematics_and_fonts_are_read_once():
+    """Figures say the same formulas at the same sizes: matplotlib would parse them for each, a quarter of a figure's time.
+
+    And for every EPS it would draw all glyphs of each font to see how large they are: most of that file's time.
+    """
     known, real = {}, MathTextParser._parse_cached.__wrapped__
+    boxes, bounds = {}, backend_ps._bounds
 
     def parsed(self, *how):
         key = self._output_type, *how
@@ -75,8 +80,15 @@ def mathematics_is_read_once():
             known[key] = real(self, *how)
         return known[key]
 
+    def bounded(font):
+        name = font["name"].getDebugName(4)
+        if name not in boxes:
+            boxes[name] = bounds(font)
+        return boxes[name]
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(MathTextParser, "_parse_cached", parsed)
+        patch.setattr(backend_ps, "_bounds", bounded)
         patch.setitem(style._PAPER, "savefig.dpi", 100)  # and what nobody looks at has a ninth of the points
         yield
 

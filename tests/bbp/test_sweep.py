@@ -256,20 +256,18 @@ def test_shards_of_an_unknown_sweep_are_refused(bbp, tiny, out):
 
 
 def test_a_product_of_models(bbp, out, same):
-    words = ["--n", "12", "--samples", "2", "--p", "1,2", "--a-grid", "0.5:1:2", "--out", out]
-    assert bbp("sweep", "--alpha-grid", *words).code == 0
+    """Each along a grid of alpha of its own."""
+    small = ["sweep", "--alpha-grid", "--n", "12", "--samples", "2", "--out"]
+    words = [*small, out, "--p", "1,2", "--a-grid", "0.5:1:2"]
+    assert bbp(*words).code == 0
     found = product.split(dataset.open(out))
-    assert [(sweep.attrs["p"], sweep.attrs["a"]) for sweep in found] == [
-        (1, 0.5),
-        (1, 1.0),
-        (2, 0.5),
-        (2, 1.0),
-    ]
+    made = [(sweep.attrs["p"], sweep.attrs["a"]) for sweep in found]
+    assert made == [(1, 0.5), (1, 1.0), (2, 0.5), (2, 1.0)]
     assert [sweep.eigenvalues.shape[-1] for sweep in found] == [5, 5, 6, 6]
     single = out.with_name("single.h5")
-    bbp("sweep", "--alpha-grid", "--n", "12", "--samples", "2", "--p", "2", "--a", "0.5", "--out", single)
+    assert bbp(*small, single, "--p", "2", "--a", "0.5").code == 0
     same(found[2], dataset.open(single))
-    assert bbp("sweep", "--alpha-grid", *words).code == 0
+    assert "was already finished" in bbp(*words).err
 
 
 def test_target_error_stops_a_point_when_it_is_reached(bbp, out):

@@ -1,5 +1,6 @@
 """The finite-size claims, checked statistically on the sweeps stored under data/finite_size."""
 
+import functools
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,19 +15,22 @@ from bbp.analysis.summary import observables
 from bbp.experiments import models
 from bbp.files.variables import NOT_RUN
 from bbp.sweep import main
-from benchmarks.spiked_edge import _distances, edge_statistics
+from benchmarks.spiked_edge import _distances, _tracy_widom, edge_statistics
 from theory.checks import ParameterError
 from theory.finite.threshold import threshold
-from theory.finite.tracy_widom import MEAN, VARIANCE, tracy_widom_cdf
+from theory.finite.tracy_widom import MEAN, VARIANCE
 
 DATA = Path(__file__).parents[3] / "data" / "finite_size"
 
 
+@functools.cache
 def stored(pattern: str) -> xr.Dataset:
     return join(sorted(DATA.glob(pattern)))
 
 
-def crossings(sweep: xr.Dataset) -> list:
+@functools.cache
+def crossings(pattern: str) -> list:
+    sweep = stored(pattern)
     phi = observables(sweep).phi.values
     rng = np.random.default_rng(0)
     sizes = [int(n) for n in sweep.n.values]
@@ -49,7 +53,7 @@ def test_continuous_crossings_sit_at_the_threshold():
     """Successive N = 200 ... 1600 cross within 4 standard errors of alpha_BBP (false alarm 6e-5 each)."""
     sweep = stored("c*.h5")
     assert sweep.n.values.tolist() == [200, 400, 800, 1600]
-    found = [c for c in crossings(sweep) if c.found > 0.5 and np.isfinite(c.alpha.value)]
+    found = [c for c in crossings("c*.h5") if c.found > 0.5 and np.isfinite(c.alpha.value)]
     assert found
     for crossing in found:
         assert abs(crossing.alpha.sigmas(sweep.alpha_bbp)) < 4
@@ -58,7 +62,7 @@ def test_continuous_crossings_sit_at_the_threshold():
 def test_discontinuous_crossings_sit_well_below_the_threshold():
     """Weighted mean of the crossings found (400, 800; 800, 1600) over 2.5 standard errors below alpha_BBP = 1.6904."""
     sweep = stored("d*.h5")
-    found = [c.alpha for c in crossings(sweep) if c.found > 0.5 and np.isfinite(c.alpha.value)]
+    found = [c.alpha for c in crossings("d*.h5") if c.found > 0.5 and np.isfinite(c.alpha.value)]
     weights = np.array([e.error**-2 for e in found])
     mean = np.sum(weights * [e.value for e in found]) / weights.sum()
     assert len(found) >= 2 and mean < sweep.alpha_bbp - 2.5 * weights.sum() ** -0.5
@@ -86,7 +90,7 @@ def test_quenched_threshold_meets_the_discontinuous_crossing():
     sweep = stored("d*.h5")
     predicted = threshold(models.of(sweep), 800, draws=100)
     position = sweep.n.values.tolist().index(400)
-    crossing = crossings(sweep)[position]
+    crossing = crossings("d*.h5")[position]
     assert abs(crossing.alpha.value - predicted.alpha) < 3 * np.hypot(crossing.alpha.error, predicted.error)
     assert sweep.alpha_bbp - predicted.alpha > 5 * predicted.error
 
@@ -94,10 +98,10 @@ def test_quenched_threshold_meets_the_discontinuous_crossing():
 def test_distance_is_small_for_the_law_itself_and_large_for_another():
     """400 Tracy-Widom quantiles at random probabilities: below the 1e-4 point of the Kolmogorov law, 2.225/sqrt(400).
 
-    Quantiles by interpolation between 300 values of the law, within 1e-3: a hundredth of that bound.
+    Quantiles by interpolation between 400 values of the law, within 1e-3: a hundredth of that bound.
     """
-    rng, grid = np.random.default_rng(0), np.linspace(-6, 5, 300)
-    values = np.interp(rng.uniform(0.001, 0.999, 400), tracy_widom_cdf(grid), grid)
+    rng, (grid, law) = np.random.default_rng(0), _tracy_widom()
+    values = np.interp(rng.uniform(0.001, 0.999, 400), law, grid)
     assert _distances(values) < 2.225 / 20
     assert _distances(values + 1) > 0.2
 

@@ -196,14 +196,14 @@ def test_a_covariance_that_samples_do_not_have(bbp, tmp_path):
 def test_readouts_and_biases_in_programs(bbp, tmp_path, monkeypatch):
     """The sweep file holds them as text; theory beside samples is that of the network, q2 that of the lowest vector alone."""
     monkeypatch.setattr(models, "transition", lambda model: (np.nan, "no edge"))  # by points it takes seconds
-    options = ["--p", "2", "--activation", "tanh", "--loss", "squared", "--readout=1,-0.5", "--bias", "0.2,0"]
+    options = "--p 2 --activation tanh --loss squared --readout=1,-0.5 --bias 0.2,0 --alpha-grid 4".split()
     path = tmp_path / "s.h5"
     assert bbp(*SWEEP, *options, "--out", str(path)).code == 0
     model = Network(2, activation="tanh", loss="squared", readout=(1, -0.5), bias=(0.2, 0))
     found = dataset.open(path)
     assert models.of(found) == model
     assert (found.readout, found.bias) == ("1.0,-0.5", "0.2,0.0")
-    np.testing.assert_allclose(found.theory_edge, models.theory_along(model, np.array([2.0, 4.0]))["edge"])
+    np.testing.assert_allclose(found.theory_edge, models.theory_along(model, np.array([4.0]))["edge"])
     np.testing.assert_array_equal(observables(found).overlap, found.overlaps[..., 0])
     refused = bbp(*SWEEP, *options[2:], "--out", str(tmp_path / "t.h5"))
     assert refused.code == 2 and "readout must be one number for each of 1 students" in refused.err
