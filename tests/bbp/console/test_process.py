@@ -126,6 +126,8 @@ def test_what_does_not_stop_is_left_after_a_while_or_at_a_second_signal(
 # A program that takes its time to say what it has kept.
 SLOW = """
 import os, signal, sys, time
+import bbp.files.dataset
+assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL  # importing the library changes no handler
 from bbp.console import process, program
 process.begin()
 def work():
@@ -221,35 +223,17 @@ def test_other_threads_leave_signals_alone():
     assert found == [before]
 
 
-def test_importing_the_library_changes_no_handler():
-    code = "import signal, bbp.files.dataset; print(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)"
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
-    assert done.stdout == "True\n", done.stderr
-
-
-def started_in(folder, *words):
-    # The folder stands before the package on the path, as the current directory does for `python -m`.
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
-    return subprocess.run(
-        [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True
-    )
-
-
 def test_a_program_takes_no_module_of_the_user_s(tmp_path):
-    """Of the folder in which it is started: neither one named as ours nor as one of Python's."""
-    (tmp_path / "theory").mkdir()
-    for name in ("theory/__init__", "sims", "json", "multiprocessing", "typing", "numpy"):
+    """Of the folder in which it is started: neither one named as ours nor as one of Python's; nor a folder without modules."""
+    for name in ("theory", "sims"):
+        (tmp_path / name).mkdir()
+    for name in ("theory/__init__", "json", "multiprocessing", "typing", "numpy"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('theirs')")
-    words = "bbp.sweep --n 12 --alpha-grid 1 --samples 2 --workers 1 --quiet --out x.h5".split()
-    done = started_in(tmp_path, "-m", *words)
+    words = "-m bbp.sweep --n 12 --alpha-grid 1 --samples 2 --workers 1 --quiet --out x.h5".split()
+    # The folder stands before the package on the path, as the current directory does for `python -m`.
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
+    done = subprocess.run([sys.executable, *words], cwd=tmp_path, env=env, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "") and (tmp_path / "x.h5").exists()
-
-
-def test_a_folder_without_modules_does_no_harm(tmp_path):
-    (tmp_path / "sims").mkdir()
-    done = started_in(tmp_path, "-m", "bbp.info", "x.h5")
-    assert done.returncode == 2 and "no such file" in done.stderr
 
 
 INLINE = "module://matplotlib_inline.backend_inline"
@@ -300,6 +284,7 @@ def test_closed_streams_are_nowhere(sweep_file, line, code):
     assert not line.startswith("bbp.plot") or Path("x.png").read_bytes()[:4] == b"\x89PNG"
 
 
+@pytest.mark.slow
 def test_errors_do_not_go_to_another_stream(sweep_file):
     code, out, err = shell("bbp.info nowhere.h5 2>&-")
     assert (code, out, err) == (2, "", "")
@@ -328,7 +313,7 @@ def test_a_device_that_is_not_there_is_one_line(sweep_file, platform):
 
 
 def test_a_reader_of_messages_that_goes_away_ends_nothing(sweep_file):
-    line = "bbp.phase --p 1,2 --a-grid 0.5,1 --widths 1 --verbose --out y.h5"
+    line = "bbp.phase --p 1 --a-grid 0.5 --at-a 0.5 --widths 1 --verbose --out y.h5"
     words = ["bash", "-c", f"exec {sys.executable} -m {line}"]
     read, write = os.pipe()
     os.close(read)

@@ -1,5 +1,6 @@
 """Objects of one's own: through sweep, resume, other processes, files and figures."""
 
+import contextlib
 import copy
 import functools
 import shutil
@@ -11,6 +12,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import bbp as package
+from bbp.engine import executors
 from bbp.experiments import models, own
 from bbp.files import dataset
 from sims import instance, sampling
@@ -105,6 +107,18 @@ def known_theory(monkeypatch):
     )
 
 
+@pytest.fixture(scope="module")
+def process():
+    with executors.Processes(1) as one:
+        yield one
+
+
+@pytest.fixture
+def elsewhere(process, monkeypatch):
+    """What is to run in processes runs in one, which has seen nothing of this: it is started in another folder."""
+    monkeypatch.setattr(executors, "Processes", lambda *given: contextlib.nullcontext(process))
+
+
 def forget():
     own._seen.clear()
 
@@ -119,7 +133,7 @@ def test_a_function_and_its_activation_are_one(mine):
     assert own.read("loss", "mine.py:squared").entry.has_a is False
 
 
-def test_an_own_activation_from_shell_to_figure(bbp, mine, same, known_theory):
+def test_an_own_activation_from_shell_to_figure(bbp, mine, same, known_theory, elsewhere):
     out = mine.with_name("s.h5")
     words = [*SWEEP, "--activation", "mine.py:level", "--out", out]
     assert bbp(*words).code == 0
@@ -188,7 +202,7 @@ def test_constants_are_part_of_the_source(constant):
     assert made(constant) == made(copy.deepcopy(constant)) != made(np.asarray(constant) + 1)
 
 
-def test_objects_from_python(mine, same, known_theory):
+def test_objects_from_python(mine, same, known_theory, elsewhere):
     def made(k):
         return Network(
             2,
@@ -319,7 +333,7 @@ def test_a_target_of_ones_own(bbp, mine, same, known_theory):
         models.of(held["product"]).outputs(u)
 
 
-def test_observables_of_ones_own(bbp, mine, same, known_theory):
+def test_observables_of_ones_own(bbp, mine, same, known_theory, elsewhere):
     """In the file with names and sources; of eigenpairs and of samples; from JAX and NumPy; the same elsewhere."""
     out, two = mine.with_name("s.h5"), mine.with_name("two.h5")
     words = [*SWEEP, "--p", "2", "--observable", "mine.py:ipr,mine.py:apart"]
