@@ -4,6 +4,7 @@ import ast
 import doctest
 import importlib
 import inspect
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,7 @@ USED = {
 }
 
 
+@cache
 def tree(path):
     return ast.parse(path.read_text(encoding="utf-8"))
 

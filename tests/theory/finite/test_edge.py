@@ -37,7 +37,12 @@ def trace_edges(model, alpha, n, draws, seed):
 
 
 @pytest.mark.parametrize(
-    ("p", "a", "alpha", "n"), [(1, 0.5, 0.8, 1000), (2, 0.3, 3.0, 600), (3, 0.3, 1.0, 400)]
+    ("p", "a", "alpha", "n"),
+    [
+        (1, 0.5, 0.8, 1000),
+        pytest.param(2, 0.3, 3.0, 600, marks=pytest.mark.slow),
+        (3, 0.3, 1.0, 400),
+    ],
 )
 def test_labels_move_the_edge_by_the_predicted_amount(p, a, alpha, n):
     """150 draws: the sample standard deviation of a Gaussian is within 23% of the true one at 4 sigma (1 in 15,000)."""

@@ -223,7 +223,15 @@ def test_curves_are_smooth(model):
         assert rough < (0.15 if model.p == 1 else 0.1), (name, rough)
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 0.02, 8), (2, 1, 0.02, 8), (5, 1, 0.02, 8), (1, 2, 0.3, 12)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (1, 1, 0.02, 8),
+        pytest.param((2, 1, 0.02, 8), marks=pytest.mark.slow),
+        (5, 1, 0.02, 8),
+        (1, 2, 0.3, 12),
+    ],
+)
 def test_tiny_matrices_have_a_law_or_none(shape):
     """Draws whose bulk is too small to have levels are left out, without a warning."""
     p, p_star, a, n = shape
