@@ -143,6 +143,18 @@ def bbp(capsys):
 
 
 @pytest.fixture
+def refused(bbp):
+    """Require that `bbp COMMAND ...` ends with exit code 2 and one line that has these words."""
+
+    def require(words, *command):
+        said = bbp(*command)
+        assert said.code == 2 and words in said.err and said.err.count("\n") == 1, said
+        return said
+
+    return require
+
+
+@pytest.fixture
 def begin():
     """`subprocess.Popen`, whose process ends with the test: one left over would be found, unclosed, in whichever comes next."""
     children = []

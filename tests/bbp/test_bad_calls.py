@@ -106,6 +106,9 @@ REFUSED = {
     "p of minima": (lambda: bbp.phase(p=2, minima=[2.0]), "p must have 1 among its widths"),
     "theory": (lambda: bbp.descent(theory=True, covariance="mp:0.5"), "inputs without covariance"),
     "no option": (lambda: bbp.sweep(sampels=3), "did you mean samples"),
+    "p": (lambda: bbp.sweep(Network(1, 1, 1.0), p=2), "p is the model's"),
+    "p = inf": (lambda: bbp.sweep(Network(np.inf, 1, 1.0)), "p must be finite to sample"),
+    "samples": (lambda: bbp.sweep(samples=0), "samples must be"),
 }  # fmt: skip
 
 

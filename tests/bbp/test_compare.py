@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 import theory.finite
-from bbp import join, sweep
+from bbp import join
 from bbp.analysis import comparison as comparison_mod
 from bbp.analysis.comparison import COLUMNS, THEORY_N, compare, table
 from bbp.analysis.summary import observables
@@ -56,19 +56,6 @@ def test_observables_leave_out_what_failed_or_is_unknown():
     assert np.isnan(found.lowest[0, 0, 0]) and np.isnan(found.phi[0, 0, 0]) and np.isnan(found.phi[0, 0, 1])
     assert np.isfinite(found.lowest[0, 0, 1])
     assert float(found.gap[0, 0, 2]) == pytest.approx(0.1)
-
-
-def test_the_files_compared_are_never_replaced(tmp_path, capsys):
-    given = tmp_path / "sweep.h5"
-    options = ["--alpha-grid", "1,2", "--n", "20", "--samples", "3", "--out", str(given), "-q"]
-    assert sweep.main(options) == 0
-    before = given.read_bytes()
-    for option, name in (("--save", "sweep.h5"), ("--save", "link.h5")):
-        if name == "link.h5":
-            (tmp_path / name).symlink_to(given)
-        assert main([str(given), option, str(tmp_path / name), "--force", "--draws", "0"]) == 2
-        assert "is what is read here" in capsys.readouterr().err
-    assert given.read_bytes() == before
 
 
 def test_joining_unites_sizes_and_drops_repeated_draws():

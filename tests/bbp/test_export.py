@@ -215,17 +215,9 @@ def test_files_are_written_whole_and_never_replaced_unasked(sweep_file, tmp_path
         (["--csv", "--out", "x.tex"], "out ends in .tex, but --csv is asked for"),
     ],
 )
-def test_wrong_words_are_one_line_and_exit_code_2(words, message, sweep_file, tmp_path, monkeypatch, capsys):
+def test_wrong_words_are_one_line_and_exit_code_2(refused, words, message, sweep_file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert export.main([str(sweep_file), *words]) == 2
-    err = capsys.readouterr().err
-    assert message in err and err.count("\n") == 1
-
-
-def test_not_a_file_of_bbp(tmp_path, capsys):
-    (tmp_path / "x.h5").write_text("text")
-    assert export.main([str(tmp_path / "x.h5")]) == 2
-    assert "is not an HDF5 file" in capsys.readouterr().err
+    refused(message, "export", sweep_file, *words)
 
 
 def test_a_share_has_its_interval_and_plain_numbers_one_length():

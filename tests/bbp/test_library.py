@@ -112,21 +112,6 @@ def test_an_interrupt_keeps_what_is_done(tmp_path, equal, count_samples, keep):
     assert not run._interrupted
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"sampels": 3}, "did you mean samples"),
-        ({"model": 3}, "model must be one of the theory's"),
-        ({"model": Committee(1, 1, 1.0), "p": 2}, "p is the model's"),
-        ({"model": Committee(np.inf, 1, 1.0)}, "p must be finite to sample"),
-        ({"samples": 0}, "samples must be"),
-    ],
-)
-def test_a_wrong_call_is_one_line(options, words):
-    with pytest.raises(ParameterError, match=words):
-        package.sweep(**options)
-
-
 class Client:
     """As dask's: its own submit is none of an executor, which it makes."""
 
@@ -185,12 +170,6 @@ def nothing(values):
 def test_an_observable_that_is_no_number_is_told(capsys):
     package.sweep(Committee(2, 1, 0.5), observable=nothing, **HOW | {"progress": True})
     assert "nothing is NaN in every sample" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", ["descent", "phase"])
-def test_observables_are_of_sweeps(name):
-    with pytest.raises(ParameterError, match="observables are of sweeps"):
-        getattr(package, name)(observable=nothing)
 
 
 def test_the_other_programs_are_functions_too(tmp_path, from_shell):

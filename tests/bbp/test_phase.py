@@ -195,11 +195,8 @@ def test_another_configuration_is_refused_unless_forced(made, tmp_path, capsys):
         (["--pp", "1"], "unrecognised argument '--pp'"),
     ],
 )
-def test_bad_options_are_one_line_and_exit_code_2(options, message, tmp_path, capsys):
-    out = tmp_path / "phase.h5"
-    assert phase.main([*options, "--out", str(out)]) == 2
-    err = capsys.readouterr().err
-    assert message in err and err.count("\n") == 1
+def test_bad_options_are_one_line_and_exit_code_2(refused, options, message, tmp_path):
+    refused(message, "phase", *options, "--out", tmp_path / "phase.h5")
     assert list(tmp_path.iterdir()) == []
 
 

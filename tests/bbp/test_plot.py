@@ -1,6 +1,5 @@
 """`bbp plot`: the right figure for each file, formats, and refusals."""
 
-import h5py
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -228,43 +227,11 @@ def test_an_existing_picture_is_kept_unless_forced(sweep_file, tmp_path, capsys)
     ],
 )
 def test_bad_options_are_one_line_and_exit_code_2(
-    options, message, sweep_file, tmp_path, monkeypatch, capsys
+    refused, options, message, sweep_file, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    assert plot.main([str(sweep_file), *options]) == 2
-    err = capsys.readouterr().err
-    assert message in err and err.count("\n") == 1
+    refused(message, "plot", sweep_file, *options)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "no such file"),
-        (b"", "is empty"),
-        (b"text", "is not an HDF5 file"),
-        ("truncated", "truncated"),
-        ("foreign", "not one of bbp's"),
-        ("other", "not one of bbp's"),
-    ],
-)
-def test_bad_files_are_one_line_and_exit_code_2(content, message, sweep_file, tmp_path, capsys):
-    path, out = tmp_path / "in.h5", tmp_path / "out.png"
-    if content == "truncated":
-        path.write_bytes(sweep_file.read_bytes()[:-1000])
-    elif content == "foreign":
-        with h5py.File(path, "w") as file:
-            file["alpha"] = [1.0]
-    elif content == "other":
-        path.write_bytes(sweep_file.read_bytes())
-        with h5py.File(path, "r+") as file:
-            file.attrs["format"] = "bbp-other"
-    elif content is not None:
-        path.write_bytes(content)
-    assert plot.main([str(path), "--out", str(out)]) == 2
-    err = capsys.readouterr().err
-    assert message in err and err.count("\n") == 1
-    assert not out.exists()
 
 
 def test_a_picture_is_told_to_be_none_of_our_files(tmp_path, capsys):
@@ -272,15 +239,6 @@ def test_a_picture_is_told_to_be_none_of_our_files(tmp_path, capsys):
     (tmp_path / "s.png").write_bytes(SIGNATURES["png"])
     assert plot.main([str(tmp_path / "s.png")]) == 2
     assert "s.png' is not an HDF5 file" in capsys.readouterr().err
-
-
-def test_an_unwritable_output(sweep_file, tmp_path, capsys):
-    (tmp_path / "file").write_text("in the way")
-    (tmp_path / "d.png").mkdir()
-    for out, message in (("file/f.png", "cannot write in directory"), ("d.png", "is a directory")):
-        assert plot.main([str(sweep_file), "--out", str(tmp_path / out)]) == 2
-        err = capsys.readouterr().err
-        assert message in err and err.count("\n") == 1
 
 
 def test_nothing_to_draw(capsys):

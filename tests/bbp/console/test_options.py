@@ -104,18 +104,17 @@ BAD_TOML = {
 
 
 @pytest.mark.parametrize(("content", "message"), BAD_TOML.items(), ids=lambda text: str(text[:20]))
-def test_a_bad_configuration_is_one_line(bbp, toml, content, message):
-    said = bbp("sweep", "--config", toml(content), "--dry-run")
-    assert said.code == 2 and said.err.count("\n") == 1 and len(said.err) < 700 and message in said.err, said
+def test_a_bad_configuration_is_one_line(refused, toml, content, message):
+    said = refused("", "sweep", "--config", toml(content), "--dry-run")
+    assert len(said.err) < 700 and message in said.err, said
 
 
 @pytest.mark.parametrize(
     "make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero")], ids=["fifo", "folder", "device"]
 )
-def test_a_configuration_that_is_no_file_is_one_line(bbp, tmp_path, make):
+def test_a_configuration_that_is_no_file_is_one_line(refused, tmp_path, make):
     make(tmp_path / "x.toml")
-    said = bbp("sweep", "--config", tmp_path / "x.toml", "--dry-run")
-    assert said.code == 2 and said.err.count("\n") == 1
+    refused("", "sweep", "--config", tmp_path / "x.toml", "--dry-run")
 
 
 def test_a_byte_order_mark_and_a_home_are_understood(bbp, toml, tmp_path, monkeypatch):

@@ -278,10 +278,10 @@ def test_gpus_are_counted_without_touching_them(monkeypatch, environment, found)
     assert executors.gpus() == found
 
 
-def test_there_is_a_gpu_for_each(bbp, tiny, tmp_path, monkeypatch):
+def test_there_is_a_gpu_for_each(refused, tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(executors, "gpus", lambda: ["0", "1"])
-    said = bbp("sweep", *tiny, "--out", tmp_path / "x.h5", "--workers", "3")
-    assert said.code == 2 and "workers must be at most 2, one for each GPU, got 3" in said.err
+    words = "sweep", *tiny, "--out", tmp_path / "x.h5", "--workers", "3"
+    refused("workers must be at most 2, one for each GPU, got 3", *words)
 
 
 def test_a_process_each_has_its_gpu():

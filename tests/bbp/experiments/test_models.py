@@ -160,16 +160,8 @@ def test_phases_of_students_that_mix(bbp, tmp_path):
         ),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_reason(bbp, tmp_path, words, message):
-    said = bbp(*words, "--out", tmp_path / "x.h5")
-    assert said.code == 2 and message in said.err and said.err.count("\n") == 1
-
-
-@pytest.mark.parametrize("words", [["sweep", "--out"], ["compare", "sweep.h5", "--save"]])
-def test_a_file_of_numbers_is_not_named_like_another_kind(bbp, words):
-    said = bbp(*words, "x.txt")
-    name = words[-1].removeprefix("--")
-    assert said.code == 2 and f"{name} is an HDF5 file and must not end in .txt, got 'x.txt'" in said.err
+def test_what_cannot_be_is_refused_with_the_reason(refused, tmp_path, words, message):
+    refused(message, *words, "--out", tmp_path / "x.h5")
 
 
 def test_eigenvalues_of_a_file_with_a_mark_comments_and_a_home(bbp, tmp_path, monkeypatch):

@@ -133,7 +133,7 @@ def test_a_function_and_its_activation_are_one(mine):
     assert own.read("loss", "mine.py:squared").entry.has_a is False
 
 
-def test_an_own_activation_from_shell_to_figure(bbp, mine, same, known_theory, elsewhere):
+def test_an_own_activation_from_shell_to_figure(bbp, refused, mine, same, known_theory, elsewhere):
     out = mine.with_name("s.h5")
     words = [*SWEEP, "--activation", "mine.py:level", "--out", out]
     assert bbp(*words).code == 0
@@ -147,8 +147,7 @@ def test_an_own_activation_from_shell_to_figure(bbp, mine, same, known_theory, e
     assert bbp(*words).code == 0  # a comment changes nothing
     mine.write_text(MINE.replace("K = 10.0", "K = 11.0"))  # what the function refers to does
     for more in ([], ["--resume"]):
-        said = bbp(*words, *more)
-        assert said.code == 2 and "activation_source" in said.err and said.err.count("\n") == 1
+        refused("activation_source", *words, *more)
     away = mine.with_name("away")
     shutil.move(mine, mine.with_name("moved.py"))
     forget()
@@ -160,16 +159,14 @@ def test_an_own_activation_from_shell_to_figure(bbp, mine, same, known_theory, e
         said = bbp(*program)
         assert said.code == 0 and not said.err.startswith("bbp"), said.err
     spectrum = ["plot", out, "--spectrum", "4", "--out", f"{away}.svg"]
-    said = bbp(*spectrum)
-    assert said.code == 2 and said.err.count("\n") == 1
-    assert "needs the activation 'mine.py:level': give --activation FILE.py:NAME" in said.err
-    said = bbp(*spectrum, "--activation", "moved.py:level")
-    assert said.code == 2 and "no such file: 'mine.py'" in said.err  # moved.py has K = 11
+    refused("needs the activation 'mine.py:level': give --activation FILE.py:NAME", *spectrum)
+    spectrum += ["--activation", "moved.py:level"]
+    refused("no such file: 'mine.py'", *spectrum)  # moved.py has K = 11
     mine.with_name("moved.py").write_text(MINE)
     assert models.lacking(models.of(dataset.open(out)))
     assert bbp("compare", out, "--repeats", "100", "--activation", "moved.py:level").code == 0
     assert not models.lacking(models.of(dataset.open(out)))
-    assert bbp(*spectrum, "--activation", "moved.py:level").code == 0
+    assert bbp(*spectrum).code == 0
 
 
 def test_an_own_loss_through_file_and_figure(bbp, mine, known_theory):
@@ -262,10 +259,9 @@ def test_losses_by_jax_are_those_of_the_closed_forms():
         ("loss", "broken.py:f", "loss: 'broken.py' fails: ZeroDivisionError"),
     ],
 )
-def test_what_is_no_such_object_is_refused_in_a_line(bbp, mine, option, value, message):
+def test_what_is_no_such_object_is_refused_in_a_line(refused, mine, option, value, message):
     mine.with_name("broken.py").write_text("1 / 0")
-    said = bbp(*SWEEP, f"--{option}", value, "--out", mine.with_name("s.h5"))
-    assert said.code == 2 and message in said.err and said.err.count("\n") == 1
+    refused(message, *SWEEP, f"--{option}", value, "--out", mine.with_name("s.h5"))
 
 
 def test_a_name_of_the_table_is_not_for_ones_own():
@@ -273,7 +269,7 @@ def test_a_name_of_the_table_is_not_for_ones_own():
         package.sweep(Network(activation=activation_of("tanh", lambda x: x**2, infimum=0.0)), **HOW)
 
 
-def test_a_covariance_of_ones_own(bbp, mine, same, known_theory):
+def test_a_covariance_of_ones_own(bbp, refused, mine, same, known_theory):
     """A function of N by name and hash, with the numbers of the same law in words; eigenvalues as they are."""
     runs = {"own": "mine.py:power", "words": "power:1.2", "levels": "mine.py:pair"}
     held = {}
@@ -296,13 +292,12 @@ def test_a_covariance_of_ones_own(bbp, mine, same, known_theory):
     assert sent.entry == text.entry and np.array_equal(sent.entry.eigenvalues(12), text.entry.eigenvalues(12))
     words = [*SWEEP, "--p", "2", "--covariance", "mine.py:power", "--out", mine.with_name("own.h5")]
     mine.write_text(MINE.replace("-1.2", "-1.3"))
-    said = bbp(*words, "--resume")
-    assert said.code == 2 and "covariance_source" in said.err and said.err.count("\n") == 1
+    refused("covariance_source", *words, "--resume")
     forget()
     assert models.lacking(models.of(held["own"]))
 
 
-def test_a_target_of_ones_own(bbp, mine, same, known_theory):
+def test_a_target_of_ones_own(bbp, refused, mine, same, known_theory):
     """A function of p* numbers by name and hash gives the samples of the same Target as an object; a file without it opens."""
     options = "--p 2 --p-star 2 --activation tanh --loss squared --a 1 --bias=0.5,-0.5"
     words = [*SWEEP, *options.split()]
@@ -325,15 +320,15 @@ def test_a_target_of_ones_own(bbp, mine, same, known_theory):
     u = np.array([[1.0, -0.5], [0.3, 0.2]])
     np.testing.assert_allclose(sent.value(u, np), np.tanh(2 * u[:, 0] * u[:, 1]), rtol=1e-12)
     mine.write_text(MINE.replace("tanh(2 *", "tanh(3 *"))
-    said = bbp(*words, "--target", "mine.py:product", "--out", mine.with_name("product.h5"), "--resume")
-    assert said.code == 2 and "target_source" in said.err and said.err.count("\n") == 1
+    again = [*words, "--target", "mine.py:product", "--out", mine.with_name("product.h5"), "--resume"]
+    refused("target_source", *again)
     forget()
     assert models.lacking(models.of(held["product"]))
     with pytest.raises(ParameterError, match=r"needs the target 'mine\.py:product': give --target"):
         models.of(held["product"]).outputs(u)
 
 
-def test_observables_of_ones_own(bbp, mine, same, known_theory, elsewhere):
+def test_observables_of_ones_own(bbp, refused, mine, same, known_theory, elsewhere):
     """In the file with names and sources; of eigenpairs and of samples; from JAX and NumPy; the same elsewhere."""
     out, two = mine.with_name("s.h5"), mine.with_name("two.h5")
     words = [*SWEEP, "--p", "2", "--observable", "mine.py:ipr,mine.py:apart"]
@@ -362,8 +357,7 @@ def test_observables_of_ones_own(bbp, mine, same, known_theory, elsewhere):
     assert artists
     mine.write_text(MINE.replace("vectors**4", "vectors**6"))
     for more in ([], ["--resume"]):
-        said = bbp(*words, "--out", out, *more)
-        assert said.code == 2 and "observable_source" in said.err and said.err.count("\n") == 1
+        refused("observable_source", *words, "--out", out, *more)
     assert bbp(*words, "--seed", "1", "--out", two, "--force").code == 0
     with pytest.raises(ParameterError, match="different sources are not joined: ipr"):
         package.join([out, two])
@@ -414,7 +408,7 @@ def test_a_sample_whose_observable_fails_costs_itself(known_theory):
     assert np.isnan(found.picky).all()
 
 
-def test_starts_of_ones_own(bbp, mine, known_theory):
+def test_starts_of_ones_own(bbp, refused, mine, known_theory):
     """From a function and from an array; each coordinate of `start` is its name, and its source decides on resume."""
     out = mine.with_name("d.h5")
     how = {"p": 2, "a": 0.5, "n": 12, "samples": 2, "steps": 5, "records": 2, "hessians": 2}
@@ -440,7 +434,6 @@ def test_starts_of_ones_own(bbp, mine, known_theory):
     with pytest.raises(ParameterError, match=r"shape \(2, 12\), or \(2, 2, 12\), got \(1, 2, 12\)"):
         package.descent(**how, alpha=2, start=np.ones((1, 2, 12)), progress=False)
     mine.write_text(MINE.replace("2 * teacher", "3 * teacher"))
-    said = bbp(*words, "--start", "mine.py:near,mine.py:rows", "--out", out)
-    assert said.code == 2 and "start_source" in said.err and said.err.count("\n") == 1
-    said = bbp(*words, "--start", "mine.py:ipr", "--out", mine.with_name("e.h5"))
-    assert said.code == 2 and "by these names, got 'vectors'" in said.err
+    refused("start_source", *words, "--start", "mine.py:near,mine.py:rows", "--out", out)
+    words += ["--start", "mine.py:ipr", "--out", mine.with_name("e.h5")]
+    refused("by these names, got 'vectors'", *words)

@@ -62,4 +62,7 @@ def test_differences_are_told_in_words():
     )
     assert differences(there, there) == ""
     assert differences(there, here) == "n 10,20 there, 10 here; seed 0 there, 1 here"
+    other = PROGRAM.experiment({"alpha_grid": "0.8:2:5", "n": "10,20", "dtype": "float32"}).records()
+    grids = "alpha_grid 0.8..2 (4 points) there, 0.8..2 (5 points) here; dtype float64 there, float32 here"
+    assert differences(PROGRAM.experiment({"alpha_grid": "0.8:2:4", "n": "10,20"}).records(), other) == grids
     assert "1 model(s) there, 2 here" == differences(there, PROGRAM.experiment({"p": "1,2"}).records())
