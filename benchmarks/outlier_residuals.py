@@ -1,11 +1,11 @@
-"""Outliers of dense samples less those predicted from each sample's own labels, in two ways: mean and scatter.
+"""Outliers of dense samples less those predicted from each sample's own preactivations, in two ways: mean and scatter.
 
     python -m benchmarks.outlier_residuals [--samples 24] [--models 0:12]
 
 For each model: the mean over samples of (found - predicted) of the lowest and of the highest of the p p_star outliers, in
 brackets in its standard errors. Predicted by theory.finite.quenched with the actual overlaps of teacher and students
 ("plain"), over the samples with p p_star predicted outliers ("kept"); and, for p p_star > 1, by the mean of DRAWS small
-matrices with the sample's labels and overlaps ("law", theory.finite.small_matrix), over all samples.
+matrices with the sample's preactivations and overlaps ("law", theory.finite.small_matrix), over all samples.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DRAWS = 60
 
 
 def sample(model: Network, alpha: float, n: int, rng: np.random.Generator) -> tuple[Any, ...]:
-    """Lowest p p_star eigenvalues of a dense Hessian, and its labels and overlaps."""
+    """Lowest p p_star eigenvalues of a dense Hessian, and its preactivations and overlaps."""
     p, k = int(model.p), int(model.degeneracy)
     rows = np.vstack([np.linalg.qr(rng.standard_normal((n, model.p_star)))[0].T, rng.standard_normal((p, n))])
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
@@ -42,7 +42,7 @@ def sample(model: Network, alpha: float, n: int, rng: np.random.Generator) -> tu
 
 
 def of_law(model: Network, lam: Any, u: Any, n: int, gram: Any) -> Any:
-    """Mean of the lowest p p_star pairs over draws that share labels and overlaps, as `law_of_labels`, units of the Hessian."""
+    """Mean of the lowest p p_star pairs over draws that share preactivations and overlaps, as `quenched_law` has them."""
     basis = np.roll(orthonormal(np.hstack([u, lam]), gram), -model.p_star, axis=1)
     pairs = small_pairs(model, len(lam), n, range(DRAWS), 1, np.stack([np.hstack([lam, u]), basis]))
     unit = 2 / int(model.p) * pairs.size / n

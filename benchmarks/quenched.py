@@ -1,7 +1,7 @@
 """Quenched theory against dense samples, and its speed against eigh.
 
     python benchmarks/quenched.py samples     # one by one: lowest eigenvalue and overlaps, both theories
-    python benchmarks/quenched.py edge        # the lowest level beside the outliers, against three edges
+    python benchmarks/quenched.py edge        # the lowest eigenvalue that is no outlier, against three edges
     python benchmarks/quenched.py threshold   # where samples cross over, against the threshold of the law
     python benchmarks/quenched.py speed       # one prediction at M = 2,000, p = 2 against LAPACK on the same sample
 
@@ -165,10 +165,10 @@ def edge(quick: bool) -> None:
                 int(np.isfinite(found.outliers).sum()),
                 model.weights(sample.lam, model.outputs(sample.u)),
             )
-            level = (sample.values[present] - found.edge) * found.scale + MEAN
+            scaled = (sample.values[present] - found.edge) * found.scale + MEAN
             # Each edge is that of the equation of its dimension, in units of the Hessian.
             others = [Dyson(weights, 1 / k).edge().value * k / n for k in (n - p - p_star, n)]
-            rows.append((present, level, *(level + (found.edge - z) * found.scale for z in others)))
+            rows.append((present, scaled, *(scaled + (found.edge - z) * found.scale for z in others)))
         table = np.array(rows)
         for present in np.unique(table[:, 0]):
             here = table[table[:, 0] == present, 1:]

@@ -5,14 +5,14 @@
 Below its threshold the teacher's direction is a spike that has not come out. At distance d from criticality it moves the lowest
 eigenvalue as long as w = N^(1/3) d is not large: the law is then that of the stochastic Airy operator with f'(0) = w f(0)
 (Bloemendal and Virag, Probab. Theory Relat. Fields 156, 795 (2013)), which tends to Tracy-Widom with a mean larger by 1/w.
-With S(g) = A(g) - z(g), A(g) = alpha E[F u^2 / (1 - g F)] the level of the teacher's direction, an outlier would lie at a
+With S(g) = A(g) - z(g), A(g) = alpha E[F u^2 / (1 - g F)] the eigenvalue of the teacher's direction, an outlier would lie at a
 distance X = w^2 in units of 1/kappa for w < 0, which gives
 
     w = (S / |A'|) (|z''| kappa / 2)^(1/2)    at the edge.
 
-Printed for p = p_star = 1 and each N: w, the mean of that law (4,000 draws of the tridiagonal beta ensemble near its edge),
-the shift 2 kappa / (N g) of an edge of N - 2 dimensions (student and teacher set apart), their sum, and what the sweep shows:
-each sample's labels give its quenched edge and scale kappa, and (edge - lowest) kappa should follow the Tracy-Widom law of
+Printed for p = p_star = 1 and each N: w, the mean of that law (4,000 draws of the tridiagonal beta ensemble near its edge), the
+shift 2 kappa / (N g) of an edge of N - 2 dimensions (student and teacher set apart), their sum, and what the sweep shows: each
+sample's preactivations give its quenched edge and scale kappa, and (edge - lowest) kappa should follow the Tracy-Widom law of
 beta = 1 as N grows, while the raw variance of the lowest eigenvalue is that of the edge itself, of order 1/N.
 """
 
@@ -37,7 +37,7 @@ from bbp.files.variables import DONE
 from sims.instance import STREAM
 from theory.checks import ParameterError
 from theory.exact.bulk import edge_resolvent, z_of_g
-from theory.finite.edge import finite_edge, label_grid
+from theory.finite.edge import finite_edge, output_law
 from theory.finite.tracy_widom import tracy_widom_cdf
 from theory.model import Network
 
@@ -51,7 +51,7 @@ class EdgeStatistics(NamedTuple):
     lowest, edges (sample,) units of the Hessian
     mean, variance of `scaled`, with bootstrap errors (Tracy-Widom: -1.2065, 1.6078)
     distance      Kolmogorov-Smirnov distance of `scaled` from Tracy-Widom, with its bootstrap error
-    share         variance of the quenched edges over that of the lowest eigenvalues: what the labels alone explain
+    share         variance of the quenched edges over that of the lowest eigenvalues: what the preactivations alone explain
     """
 
     n: int
@@ -67,8 +67,8 @@ class EdgeStatistics(NamedTuple):
 def edge_statistics(sweep: xr.Dataset, n: int, alpha: float, seed: int = 0) -> EdgeStatistics:
     """Statistics of the samples that are done at (n, alpha) of a sweep below its threshold, where no outlier is expected.
 
-    Draws every sample's data again, for its labels. Raises ParameterError where the sweep has no such point or fewer than
-    two samples there, and where its samples cannot be drawn again (another random stream).
+    Draws every sample's data again, for its preactivations. Raises ParameterError where the sweep has no such point or fewer
+    than two samples there, and where its samples cannot be drawn again (another random stream).
     """
     here = (sweep.n.values == n)[:, None] & np.isclose(sweep.alpha.values, alpha, rtol=1e-12)
     if not here.any():
@@ -135,12 +135,12 @@ def _distances(values: Array, axis: int = -1) -> Array:
 def spike(model: Network, alpha: float, n: int) -> float:
     """w of the teacher's direction."""
     edge, g = theory.edge(model, alpha), edge_resolvent(model, alpha)
-    yhat, y, weight = label_grid(1, 1)  # lam^2 and u^2
+    yhat, y, weight = output_law(1, 1)  # lam^2 and u^2
     f = 2 * (3 * yhat - y) / (model.a + y)
-    level = alpha * np.sum(weight * f * y / (1 - g * f))
+    teacher = alpha * np.sum(weight * f * y / (1 - g * f))
     slope = alpha * np.sum(weight * f**2 * y / (1 - g * f) ** 2)
     curvature = abs(z_of_g(model, alpha, g, derivative=2))
-    return float((level - edge.value) / slope * np.sqrt(curvature * finite_edge(model, alpha, n).scale / 2))
+    return float((teacher - edge.value) / slope * np.sqrt(curvature * finite_edge(model, alpha, n).scale / 2))
 
 
 def spiked_mean(w: float, draws: int = 4000, n: int = 10**6) -> tuple[float, float]:

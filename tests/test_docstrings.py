@@ -20,7 +20,7 @@ USED = {
     "theory.finite.edge": [
         "alpha_bbp_typical",
         "finite_edge",
-        "label_variance",
+        "kernel_variance",
         "pole_probability",
         "typical_edge",
     ],

@@ -27,7 +27,7 @@ from theory import (
 from theory.checks import ParameterError, count, finite, positive, shown, width, widths
 from theory.finite import law, quenched
 from theory.finite import threshold as threshold_at
-from theory.finite.edge import alpha_bbp_typical, finite_edge, label_variance, pole_probability, typical_edge
+from theory.finite.edge import alpha_bbp_typical, finite_edge, kernel_variance, pole_probability, typical_edge
 from theory.general.any_weight import general_spectrum
 from theory.general.density import density
 from theory.general.dyson import Dyson
@@ -85,7 +85,7 @@ OF_A_MODEL = {
     "finite law": lambda m: law(m, 1.0, 100, draws=2),
     "finite threshold": lambda m: threshold_at(m, 1000),
     "finite_edge": lambda m: finite_edge(m, 1.0, 100),
-    "label_variance": lambda m: label_variance(m, -0.5),
+    "kernel_variance": lambda m: kernel_variance(m, -0.5),
 }
 
 
@@ -230,8 +230,8 @@ def test_dimensions_too_large_to_draw():
     [
         lambda: threshold_at(MODEL, 1000, draws=None), lambda: threshold_at(MODEL, [1000, 5]),
         lambda: threshold_at(MODEL, [[1000], [1, 2]]), lambda: law(MODEL, [[1.0]], 100), lambda: law(MODEL, 1.0, 100, draws=1),
-        lambda: finite_edge(Network(math.inf), 1.0, 100), lambda: label_variance(MODEL, [-0.5]),
-        lambda: label_variance(MODEL, None), lambda: label_variance(MODEL, -2.0),
+        lambda: finite_edge(Network(math.inf), 1.0, 100), lambda: kernel_variance(MODEL, [-0.5]),
+        lambda: kernel_variance(MODEL, None), lambda: kernel_variance(MODEL, -2.0),
         lambda: MODEL.draw_labels(-1, rng()), lambda: MODEL.draw_labels(None, rng()),
         lambda: Network(math.inf).draw_labels(1, rng()), lambda: MODEL.weights(np.ones((5, 3)), np.ones(5)),
         lambda: MODEL.weights(*ONES), lambda: MODEL.weights(ONES[0], np.ones(4)),

@@ -59,7 +59,7 @@ def committee_weights(a: float, lam: Array, y: Array) -> Array:
     return (2 / p) * (outer + (yhat - y)[..., None, None] * np.eye(p)) / (a + y)[..., None, None]
 
 
-def committee_labels(model: Network, m: int, rng: np.random.Generator) -> tuple[Array, Array]:
+def committee_preactivations(model: Network, m: int, rng: np.random.Generator) -> tuple[Array, Array]:
     """Preactivations lam (m, p) and u (m, p_star) of samples as N -> inf, those of all students drawn first.
 
     `Network.draw_labels` has another order of the draws: this is that of the finite-N theory kept in files."""

@@ -1,30 +1,34 @@
-"""What is drawn of a sample for the small matrix of theory.finite.small_matrix: labels, extreme ones apart, all else normal.
+"""What is drawn of a sample for the small matrix of theory.finite.small_matrix: preactivations, all else as normal variables.
 
-A label is the pair (lambda, u) of one sample's preactivations (theory.finite.bulk).
+A sample has m data points, each with its preactivations (lambda, u). The extreme ones enter the small matrix by themselves, the
+others make its bulk (theory.finite.bulk).
 
-Labels. Up to SINGLY dimensions (and for p > 8) every label is drawn, at every number m of samples at once, so that what a draw
-shows moves smoothly with alpha = m/N. Beyond, extreme ones and others that stand for many: theory.finite.many_labels.
+Preactivations. Up to SINGLY dimensions (and for p > 8) those of every data point are drawn, coupled between all m, so that
+what a draw gives moves smoothly with alpha = m/N. Beyond, only extreme ones and others that each stand for many are drawn
+(theory.finite.large_n).
 
-The p + p_star preactivations of a label are independent normal variables: a direction, uniform on the sphere, times the
-root of r ~ chi^2_{p + p_star}; and in which order m labels are told is of no matter. Told from the largest r down they have
+The p + p_star preactivations of a data point are independent normal variables: a direction, uniform on the sphere, times the
+root of r ~ chi^2_{p + p_star}. The order of the m data points does not matter. From the largest r down they have
 
     r_j = the value that r exceeds with probability G_j / G_{m+1},      G_j = e_1 + ... + e_j,
 
-with e_i independent exponentials: G_j / G_{m+1} are the order statistics of m independent uniform variables. With the same
-e_i and the same directions at every m, one label more lengthens each of the others a little and adds one at the far end,
-where r, and with it the weight F, is near 0. Labels told in the order of their arrival, where a larger sample adds
-independent ones, have the same law at each m, but their path along alpha is as rough as a random walk: a mean of 64 has
-kinks that are seen in a figure.
+with e_i independent exponentials: G_j / G_{m+1} are the order statistics of m independent uniform variables. The e_i and the
+directions are the same at every m. So one data point more lengthens each of the others a little and adds one at the far end,
+where r, and with it the weight F, is near 0. In their order of arrival, where a larger sample adds independent data points,
+they have the same law at each m, but along alpha a draw is as rough as a random walk: a mean of 64 has kinks that a figure
+shows.
 
-Extreme labels. A label with t and phi = f / (1 + t f) at the edge of all labels is extreme where mean-field theory, which
-replaces x' R x / N of a label by t, misses much: in the mean of the p blocks it fluctuates about t by t sqrt(2 / pN) or more,
-and phi with it by t phi sqrt(2 / pN) of itself. That must exceed OWN: no more than needed, for directions told by themselves
-have Gaussian noise among them, which has no third cumulant as that of the bulk has. (At fixed labels, p = 1, a = 0.6,
-alpha = 2.47, N = 150, dense samples scatter by 0.15; without extreme labels the law does too, with eleven by 0.20.) Predictions
-hardly depend on OWN from 0.23 to 0.33 at N = 150 (docs/appendix_finite_n.md).
+Extreme data points. Let a data point have phi = f / (1 + t f) at the t of the edge of all of them. It is extreme where
+mean-field theory misses much, which replaces x' R x / N by t. In the mean of the p blocks this fluctuates about t by t sqrt(2 /
+pN) or more, and phi with it by t phi sqrt(2 / pN) of itself; a data point is extreme where that exceeds OWN. They are to be no
+more than needed, for the directions of extreme ones have Gaussian noise among them, which lacks the third cumulant that the
+bulk's has. (At fixed preactivations, p = 1, a = 0.6, alpha = 2.47, N = 150, dense samples scatter by 0.15; the law does so
+without extreme data points, and by 0.20 with eleven.) Predictions hardly depend on OWN from 0.23 to 0.33 at N = 150
+(docs/appendix_finite_n.md).
 
-Random numbers. Each kind has a stream of its own, so that draws do not depend on which others are made with them. What a label
-has by itself is the head of a stream: m labels of a draw are the first m of a longer array, of a power of 2, which is kept.
+Random numbers. Each kind has a stream of its own, so that draws do not depend on which others are made with them. What a data
+point has by itself is the head of a stream: m data points of a draw are the first m of a longer array, of a power of 2, which
+is stored.
 """
 
 from __future__ import annotations
@@ -38,21 +42,21 @@ from numpy.typing import NDArray
 from scipy.special import gammainccinv, gammaincinv, gammaln
 
 from theory.exact import committee_weights
-from theory.finite import many_labels
-from theory.finite.bulk import Labels, edge_of, label_excess, weight_eigenvalues
+from theory.finite import large_n
+from theory.finite.bulk import Preactivations, control_variates, edge_of, weight_eigenvalues
 from theory.model.network import Network
 
 Array = NDArray[np.float64]
 
 SINGLY = 5000
-LEVELS, PER_OUTLIER = 24, 6  # of the bulk, at the least; for each of the p p_star lowest at p > 1
+KEPT, PER_OUTLIER = 24, 6  # eigenvalues of the bulk, at the least; for each of the p p_star lowest at p > 1
 EXTREMES = 16  # at the most
-OWN = 0.25  # a label's fluctuation, in units of itself, from which it is extreme
-_FEWER, _LEFT = 12, 3  # dimensions, and labels of negative weight, for each extreme one
+OWN = 0.25  # a data point's fluctuation, in units of itself, from which it is extreme
+_FEWER, _LEFT = 12, 3  # dimensions, and data points of negative weight, for each extreme one
 _SMALL = 0.1  # length of all overlaps of a student together up to which their effect is linear
 _LEAST = 2.0**-40  # a share of what arrives nearer 1 than this is r = 0
-_KEPT = 128  # draws of a seed whose random numbers are kept, the first ones
-_LARGEST = 2**14  # numbers of a draw that are kept: 17 MB in all of a kind
+_CACHED = 128  # draws of a seed whose random numbers are stored, the first ones
+_LARGEST = 2**14  # numbers of a draw that are stored: 17 MB in all of a kind
 ARRIVALS, BLOCK, BESIDE, DIRECTIONS, STUDENTS = 0, 1, 2, 3, 5
 
 
@@ -60,18 +64,18 @@ ARRIVALS, BLOCK, BESIDE, DIRECTIONS, STUDENTS = 0, 1, 2, 3, 5
 class Draw:
     """What is drawn of q samples, before an energy is chosen.
 
-    labels, whole           those of the bulk, in the dimensions left to it; all, in N - p - p_star
-    t_edge, edge (q,)       of all labels: t, and the energy in the units of the bulk's dimension (NaN without an edge)
-    extremes (q,)           how many labels are told by themselves
-    excess (q, 2)           of the sums of theory.finite.bulk over all labels; NaN where draws share them
-    v (q, m, w)             projections of the samples on the w directions: the teacher's, the students', the extreme labels'
+    data, whole             preactivations of the bulk, in the dimensions left to it; of all, in N - p - p_star
+    t_edge, edge (q,)       of all data points: t, and the energy in the units of the bulk's dimension (NaN without an edge)
+    extremes (q,)           how many data points are extreme
+    excess (q, 2)           of the sums of theory.finite.bulk over all data points; NaN where draws share them
+    v (q, m, w)             projections of the inputs on the w directions: the teacher's, the students', the extreme ones
     extreme (q, p w, p w)   X, block index first, direction second, as in all blocks here
-    present (q, w)          directions that there are, as draws differ in how many extreme labels they have
-    noise (q, w, w, p^2 + 1), couplings (q, p, w, levels)    standard normal
+    present (q, w)          directions that there are, as draws differ in how many data points are extreme
+    noise (q, w, w, p^2 + 1), couplings (q, p, w, kept)    standard normal
     """
 
-    labels: Labels
-    whole: Labels
+    data: Preactivations
+    whole: Preactivations
     t_edge: Array
     edge: Array
     extremes: NDArray[np.int64]
@@ -85,12 +89,12 @@ class Draw:
     @property
     def blocks(self) -> int:
         """p."""
-        return self.labels.lam.shape[2]
+        return self.data.lam.shape[2]
 
     @property
     def kinds(self) -> NDArray[np.int64]:
         """What each of the w directions is: 1 the teacher's, 2 the students' beside it, 0 neither."""
-        p_star, w = self.labels.u.shape[2], self.v.shape[2]
+        p_star, w = self.data.u.shape[2], self.v.shape[2]
         return np.repeat([1, 2, 0], [p_star, self.blocks, w - p_star - self.blocks])
 
     @property
@@ -100,13 +104,13 @@ class Draw:
 
 
 def draw(model: Network, m: int, n: int, chosen: range, seed: int, shared: Array | None = None) -> Draw:
-    """The labels of each draw, its extreme ones apart, and all other variables; those of a draw are coupled along m.
+    """Preactivations of each draw, the extreme ones apart, and all other variables; those of a draw are coupled along m.
 
-    shared   as in `drawn_labels`
+    shared   as in `draw_preactivations`
     """
     p, p_star = int(model.p), model.p_star
     inner, every = n - p - p_star, p_star + p + EXTREMES
-    whole, basis, score = drawn_labels(model, m, n, chosen, seed, shared)
+    whole, basis, score = draw_preactivations(model, m, n, chosen, seed, shared)
     with np.errstate(invalid="ignore", divide="ignore"):
         t_edge = edge_of(whole)
         edge = whole.energy(t_edge)
@@ -117,13 +121,13 @@ def draw(model: Network, m: int, n: int, chosen: range, seed: int, shared: Array
     # What a direction has by itself is drawn for all that there may be, as their number changes with m.
     most = min(EXTREMES, inner)
     own = [
-        (_kept_block if i < _KEPT else _block)(seed, i, p, every, level_count(model), most, inner)
+        (_cached_block if i < _CACHED else _block)(seed, i, p, every, eigenvalue_count(model), most, inner)
         for i in chosen
     ]
     noise, couplings = np.stack([o[0][:w, :w] for o in own]), np.stack([o[1][:, :w] for o in own])
     excess = np.full((len(own), 2), np.nan)
     if shared is None and whole.weight is None:
-        excess = label_excess(model, Labels.of(model, basis[..., :p], basis[..., p:], n), m / n)
+        excess = control_variates(model, Preactivations.of(model, basis[..., :p], basis[..., p:], n), m / n)
     v = np.roll(basis, p_star, axis=2)  # the teacher's first
     bulk, x = whole, np.zeros((len(own), p * w, p * w))
     if k:
@@ -146,35 +150,36 @@ def draw(model: Network, m: int, n: int, chosen: range, seed: int, shared: Array
     return Draw(bulk, whole, t_edge, edge * inner / size, extremes, excess, v, x, present, noise, couplings)
 
 
-def level_count(model: Network) -> int:
-    """How many levels of the bulk are told one by one, at the most."""
-    return LEVELS if model.p == 1 else max(LEVELS, PER_OUTLIER * int(model.degeneracy))
+def eigenvalue_count(model: Network) -> int:
+    """How many eigenvalues of the bulk the small matrix has, at the most."""
+    return KEPT if model.p == 1 else max(KEPT, PER_OUTLIER * int(model.degeneracy))
 
 
-def _extremes(labels: Labels, t_edge: Array) -> NDArray[np.int64]:
-    """How many labels (q,) feel the edge so much that each is told by itself."""
+def _extremes(data: Preactivations, t_edge: Array) -> NDArray[np.int64]:
+    """How many data points (q,) are extreme: see the top."""
     shares = sum(
-        share * (f / (1 + t_edge[:, None] * f)) ** 2 for f, share in zip(labels.f, labels.shares, strict=True)
+        share * (f / (1 + t_edge[:, None] * f)) ** 2 for f, share in zip(data.f, data.shares, strict=True)
     )
     # t phi (2 / pN)^(1/2) > OWN, squared and averaged over the p blocks
-    large = shares * t_edge[:, None] ** 2 > OWN**2 * labels.lam.shape[2] * labels.n / 2
-    if labels.weight is not None:
-        large &= labels.weight == 1
-    negative = (labels.f[0] < 0).sum(axis=1)  # the others make the bulk
+    large = shares * t_edge[:, None] ** 2 > OWN**2 * data.lam.shape[2] * data.n / 2
+    if data.weight is not None:
+        large &= data.weight == 1
+    negative = (data.f[0] < 0).sum(axis=1)  # the others make the bulk
     return np.minimum(np.minimum(large.sum(axis=1), negative // _LEFT), EXTREMES)
 
 
 def stored(model: Network, m: int, n: int) -> int:
     """How many samples of a draw are in memory."""
-    return min(m, many_labels.STORED) if n > SINGLY and model.p <= many_labels.WIDEST else m
+    return min(m, large_n.STORED) if n > SINGLY and model.p <= large_n.WIDEST else m
 
 
-def drawn_labels(
+def draw_preactivations(
     model: Network, m: int, n: int, chosen: range, seed: int, shared: Array | None = None
-) -> tuple[Labels, Array, Array]:
-    """Labels of the draws `chosen` of m samples in dimension n: in dimension n - p - p_star, with their projections
-    (q, m, p + p_star) on an orthonormal basis of students and teacher, the teacher's last, and a score (q, m), lowest for the
-    most negative weights.
+) -> tuple[Preactivations, Array, Array]:
+    """Preactivations of the draws `chosen` of m samples in dimension n.
+
+    They come in dimension n - p - p_star, with projections (q, m, p + p_star) of the inputs on an orthonormal basis of students
+    and teacher, the teacher's last, and a score (q, m), lowest for the most negative weights.
 
     shared   (2, m, p + p_star) preactivations, students' first, and projections that all draws share
     """
@@ -182,23 +187,23 @@ def drawn_labels(
     if shared is not None:
         normals, basis = (np.broadcast_to(part, (len(chosen), m, width)) for part in shared)
         score = _lowest_weight(model, normals)
-    elif n > SINGLY and model.p <= many_labels.WIDEST:
+    elif n > SINGLY and model.p <= large_n.WIDEST:
         return _many(model, m, n, chosen, seed)
     else:
-        directions, arrivals = coupled_labels(width, m, chosen, seed)
+        directions, arrivals = coupled_data(width, m, chosen, seed)
         before, total = arrivals[:, :-1], arrivals[:, -1:]
         basis = directions * lengths(width, before, total)
         factors = _factors(model, n, chosen, seed)
         normals = _with_overlaps(model, basis, factors)
-        # The score is the lowest weight among n labels, at every m: those that count as extreme stay the same along alpha. (By
-        # the weights at m itself no mean of docs/appendix_finite_n.md moves by more than its error.)
+        # The score is the lowest weight among n data points, at every m: those that count as extreme stay the same along
+        # alpha. (By the weights at m itself no mean of docs/appendix_finite_n.md moves by more than its error.)
         alike = directions * lengths(width, before, n + 1.0)
         score = _lowest_weight(model, _with_overlaps(model, alike, factors))
-    return Labels.of(model, normals[..., :p], normals[..., p:], n - width), basis, score
+    return Preactivations.of(model, normals[..., :p], normals[..., p:], n - width), basis, score
 
 
-def coupled_labels(width: int, m: int, chosen: range, seed: int) -> tuple[Array, Array]:
-    """Directions (q, m, width) of m labels of the draws `chosen`, and G (q, m + 1): see the top of the module.
+def coupled_data(width: int, m: int, chosen: range, seed: int) -> tuple[Array, Array]:
+    """Directions (q, m, width) of m data points of the draws `chosen`, and G (q, m + 1): see the top of the module.
 
     width   p + p_star
     """
@@ -207,7 +212,7 @@ def coupled_labels(width: int, m: int, chosen: range, seed: int) -> tuple[Array,
 
 
 def lengths(width: int, arrivals: Array, total: Array | float) -> Array:
-    """Root of r (q, m, 1) of the labels that arrive at G (q, m) of `total` (q, 1), G_{m+1} in a sample of m; to 10 digits.
+    """Root of r (q, m, 1) of the data points that arrive at G (q, m) of `total` (q, 1), G_{m+1} in a sample of m; to 10 digits.
 
     >>> lengths(2, np.array([[0.5]]), 1.0).round(4)  # r = 2 log 2
     array([[[1.1774]]])
@@ -275,15 +280,16 @@ def _with_overlaps(model: Network, basis: Array, factors: Array) -> Array:
     return np.concatenate([lam, u], axis=2)
 
 
-def _many(model: Network, m: int, n: int, chosen: range, seed: int) -> tuple[Labels, Array, Array]:
-    """`drawn_labels` where few of them stand for many.
+def _many(model: Network, m: int, n: int, chosen: range, seed: int) -> tuple[Preactivations, Array, Array]:
+    """`draw_preactivations` where few data points stand for many.
 
-    Overlaps of students act through the sum over all labels, of which the nodes, having no lam, feel none: those drawn stand
-    for them, the effect being linear in overlaps. Overlaps are stretched as far as they stay small. Where that is not enough,
-    the change by overlaps counts several times, and what it is a change of, the same labels without, so much less.
+    Overlaps of students act through the sum over all data points, but not on the nodes, which have no lam. As the effect is
+    linear in overlaps, those drawn take the part of the nodes: their overlaps are stretched as far as they stay small. Where
+    that is not enough, the change by overlaps counts several times: data points with overlaps have a larger weight, and the
+    same ones without overlaps a negative one.
     """
     p, p_star = int(model.p), model.p_star
-    basis, weights, nodes, others = many_labels.standing(model, m, n, chosen, seed)
+    basis, weights, nodes, others = large_n.representatives(model, m, n, chosen, seed)
     rest = weights * (weights != 1)
     stand = (others / np.maximum(rest.sum(axis=1), 1))[:, None]
     # p + p_star overlaps of N^(-1/2) each are ((p + p_star)/N)^(1/2) together.
@@ -297,8 +303,8 @@ def _many(model: Network, m: int, n: int, chosen: range, seed: int) -> tuple[Lab
         # times (with overlaps - without) + without: the linear response to overlaps, at its full size
         normals, basis = np.concatenate([normals, bare], axis=1), np.concatenate([basis, basis], axis=1)
         weights = np.concatenate([np.where(rest > 0, times * rest, weights), (1 - times) * rest], axis=1)
-    labels = Labels.of(model, normals[..., :p], normals[..., p:], n - p - p_star, weights, nodes)
-    return labels, basis, _lowest_weight(model, normals)
+    data = Preactivations.of(model, normals[..., :p], normals[..., p:], n - p - p_star, weights, nodes)
+    return data, basis, _lowest_weight(model, normals)
 
 
 def _stretched(factors: Array, times: Array) -> Array:
@@ -317,12 +323,12 @@ def _lowest_weight(model: Network, normals: Array) -> Array:
 
 
 def _block(
-    seed: int, number: int, p: int, w: int, levels: int, k: int, dimension: int
+    seed: int, number: int, p: int, w: int, kept: int, k: int, dimension: int
 ) -> tuple[Array, Array, Array]:
-    """Normal numbers (w, w, p^2 + 1) and (p, w, levels), and the triangle (k, k): components of k Gaussian vectors of a
+    """Normal numbers (w, w, p^2 + 1) and (p, w, kept), and the triangle (k, k): components of k Gaussian vectors of a
     dimension on the orthonormal basis that Gram and Schmidt make of them."""
     rng = np.random.default_rng([seed, number, BLOCK])
-    noise, couplings = rng.standard_normal((w, w, p * p + 1)), rng.standard_normal((p, w, levels))
+    noise, couplings = rng.standard_normal((w, w, p * p + 1)), rng.standard_normal((p, w, kept))
     triangle = np.tril(rng.standard_normal((k, k)), -1)
     # R of a QR decomposition of Gaussian vectors: chi variables on the diagonal
     triangle[range(k), range(k)] = np.sqrt(rng.chisquare(dimension - np.arange(k)))
@@ -330,13 +336,13 @@ def _block(
 
 
 def _head(seed: int, number: int, kind: int, m: int, width: int) -> Array:
-    """Of m labels of a draw: DIRECTIONS (m, width), unit vectors; ARRIVALS (m,), sums of exponential numbers; BESIDE
+    """Of m data points of a draw: DIRECTIONS (m, width), unit vectors; ARRIVALS (m,), sums of exponential numbers; BESIDE
     (m, width), normal, their projections on more directions."""
     # Rows are filled in order: a longer array starts with the shorter one.
     longer = 1 << (m - 1).bit_length()
-    if number >= _KEPT or longer * width > _LARGEST:
+    if number >= _CACHED or longer * width > _LARGEST:
         return _stream(seed, number, kind, m, width)
-    return _kept_stream(seed, number, kind, longer, width)[:m]
+    return _cached_stream(seed, number, kind, longer, width)[:m]
 
 
 def _stream(seed: int, number: int, kind: int, m: int, width: int) -> Array:
@@ -347,4 +353,4 @@ def _stream(seed: int, number: int, kind: int, m: int, width: int) -> Array:
     return normal / np.linalg.norm(normal, axis=1, keepdims=True) if kind == DIRECTIONS else normal
 
 
-_kept_block, _kept_stream = lru_cache(maxsize=_KEPT)(_block), lru_cache(maxsize=4 * _KEPT)(_stream)
+_cached_block, _cached_stream = lru_cache(maxsize=_CACHED)(_block), lru_cache(maxsize=4 * _CACHED)(_stream)

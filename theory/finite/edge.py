@@ -1,17 +1,17 @@
-"""Finite N at the left edge, in closed form: Tracy-Widom scale, label fluctuation, and the 1/log N law.
+"""Finite N at the left edge, in closed form: Tracy-Widom scale, fluctuation of the quenched edge, and the 1/log N law.
 
-Sharp edge. Two independent sources move the lowest bulk eigenvalue. The labels of the draw move the edge
-itself, by O(N^{-1/2}); about that edge the eigenvalue fluctuates by O(N^{-2/3}), as -TW1 / kappa.
+Sharp edge. Two independent sources move the lowest bulk eigenvalue. The preactivations of the draw, its quenched disorder, move
+the edge itself, by O(N^{-1/2}). About that edge the eigenvalue fluctuates by O(N^{-2/3}), as -TW1 / kappa.
 
 * kappa. Near a sharp edge z = z_e - |z''| (g - g_e)^2 / 2, so the density per dimension is sqrt(2 x / |z''|)
-  / pi at a distance x inside, and pN times its integral counts (2 / 3 pi) (kappa x)^{3/2} levels with
+  / pi at a distance x inside, and pN times its integral counts (2 / 3 pi) (kappa x)^{3/2} eigenvalues with
 
       kappa = (pN)^{2/3} (2 / |z''|)^{1/3};
 
   in the Airy process the count to depth s is (2 / 3 pi) s^{3/2}: kappa x is the variable of Tracy and Widom.
   The law's soft end points outwards, hence lambda_min = edge - TW1 / kappa. (The tests recover Johnstone's
   scale of a white Wishart matrix and N^{2/3} for a unit semicircle.)
-* Labels. The edge is the maximum over g of z(g), so to first order it moves by the change of z at fixed g =
+* Disorder. The edge is the maximum over g of z(g), so to first order it moves by the change of z at fixed g =
   g_e. With z = 1/g + (1/N) sum_mu k_mu, k = ((p-1)/p) phi_1 + (1/p) phi_2, and M = alpha N fixed,
 
       Var(edge) = (alpha / N) Var[k(g_e)].
@@ -20,15 +20,15 @@ itself, by O(N^{-1/2}); about that edge the eigenvalue fluctuates by O(N^{-2/3})
   the null vector of the linearised equation; at N = inf the law of the weights is invariant under rotations of the p
   blocks, so E = I and the trace form above is exact. The traceless part enters at O(1/N).
 
-Smooth edge, where there is no Tracy-Widom law. The N = inf walk of t = -2 g / p stops at 1, where 1 - g f vanishes for y = inf.
-M samples end it later, at the smallest of the M poles t = (a + y) / (y - c yhat) (c = 3 for p = 1, else 1), which is 1 + delta
-with
+Smooth edge, where there is no Tracy-Widom law. At N = inf t = -2 g / p grows from 0 along the branch and stops at 1, where 1 -
+g f vanishes for y = inf. M samples end it later, at the smallest of the M poles t = (a + y) / (y - c yhat) (c = 3 for p = 1,
+else 1), which is 1 + delta with
 
     P(smallest > 1 + delta) = exp(-M P(delta)),       P(delta) = P( delta y > a + c (1 + delta) yhat );
 
 delta = a p_star / (2 log M) to leading order. Up to there z(t) continues as a principal value: poles on
-either side of t that are O(1/log M) apart leave errors of O(log M / N). Only the smallest one has to be seen
-by itself. It repels,
+either side of t that are O(1/log M) apart leave errors of O(log M / N). Only the smallest one has a term of its
+own, a repulsion:
 
     edge(N) = max over t < 1 + delta of   z_pv(t) - r / (N (1 + delta - t)),       r = 1 for p = 1, else (p-1)/p,
 
@@ -42,10 +42,10 @@ Derived here; compared with quenched draws in the tests. Below N of about 1e6 th
 larger than for p = 1.
 
 Overlap exactly at a sharp threshold as N grows: q2 ~ C N^{-1/3}. Derived here from theory.finite.small_matrix, units of (p/2)
-H. At alpha_BBP the signal block vanishes at the edge: z_e = alpha S(t_e). Next to the edge levels are z_e + l y, y of the Airy
-process, with l = (pN)^{-2/3} (|z''|/2)^{1/3}, and couple to each signal direction with mean square b^2 = -alpha S'(t_e) /
-(pN). So the sum over levels is of order b^2 / l ~ N^{-1/3}, while z - z_e is of order N^{-2/3} and labels and noise move the
-block by N^{-1/2}: both drop out, and what is left at leading order,
+H. At alpha_BBP the signal block vanishes at the edge: z_e = alpha S(t_e). Next to the edge eigenvalues are z_e + l y, y of the
+Airy process, with l = (pN)^{-2/3} (|z''|/2)^{1/3}, and couple to each signal direction with mean square b^2 = -alpha S'(t_e) /
+(pN). So the sum over eigenvalues is of order b^2 / l ~ N^{-1/3}, while z - z_e is of order N^{-2/3} and preactivations and
+noise move the block by N^{-1/2}: both drop out, and what is left at leading order,
 
     sum_i g_i g_i^T / (y - y_i), less its mean, singular      g_i (d,) standard normal, d = p p_star,
 
@@ -55,8 +55,8 @@ has no parameter but d: the spiked GOE at its critical spike. An eigenvector the
     q2 = c_d (pN)^{-1/3} (|z''(t_e)| / 2)^{2/3} / |alpha S'(t_e)|.
 
 c_d is that of a GOE of order n with d rows shifted to the critical spike, where both factors are 1: the limit of n^{1/3}
-E[q2], measured at n = 100 and 300, between which it moves by less than its error. Corrections fall like N^{-1/6} (labels
-against couplings): slowly. At a smooth edge, where the threshold is discontinuous, there is no such law.
+E[q2], measured at n = 100 and 300, between which it moves by less than its error. Corrections fall slowly, like N^{-1/6}
+(preactivations against couplings). At a smooth edge, where the threshold is discontinuous, there is no such law.
 """
 
 from __future__ import annotations
@@ -122,30 +122,30 @@ def finite_edge(model: Network, alpha: float, n: int) -> Prediction:
     model, n, alpha = finite_committee(model), count("n", n), one("alpha", ratio("alpha", alpha))
     edge = solve(model, alpha).bulk
     # M = alpha n independent terms, each over n
-    label_std = math.sqrt(alpha / n * label_variance(model, edge_resolvent(model, alpha)))
+    edge_std = math.sqrt(alpha / n * kernel_variance(model, edge_resolvent(model, alpha)))
     if edge.kind == "smooth":
-        mean, std, scale = typical_edge(model, alpha, n), label_std, math.nan
+        mean, std, scale = typical_edge(model, alpha, n), edge_std, math.nan
     else:
         curvature = z_of_g(model, alpha, edge_resolvent(model, alpha), derivative=2)
         scale = tracy_widom_scale(float(model.p) * n, curvature)
         # Preactivations and the Gaussian rest of the inputs are independent: variances add.
-        mean, std = edge.value - MEAN / scale, math.hypot(label_std, math.sqrt(VARIANCE) / scale)
-    return Prediction(edge.value, scale, lowest=mean, lowest_error=std, kind=edge.kind, edge_error=label_std)
+        mean, std = edge.value - MEAN / scale, math.hypot(edge_std, math.sqrt(VARIANCE) / scale)
+    return Prediction(edge.value, scale, lowest=mean, lowest_error=std, kind=edge.kind, edge_error=edge_std)
 
 
 @numpy_defaults
-def label_variance(model: Network, g: float) -> float:
+def kernel_variance(model: Network, g: float) -> float:
     """Var of k(g) = ((p-1)/p) phi_1 + (1/p) phi_2 over the preactivations of one sample, in units of the Hessian squared.
 
     Raises ParameterError unless -p/2 <= g < 0, and for p = inf.
 
-    >>> round(label_variance(Network(1, 1, 0.5), -0.3), 6)
+    >>> round(kernel_variance(Network(1, 1, 0.5), -0.3), 6)
     3.288035
     """
     p, g = int(finite_committee(model).p), one("g", finite("g", g))
     if not -p / 2 <= g < 0:
         raise ParameterError(f"g must lie in [{-p / 2}, 0), got {g!r}")
-    yhat, y, probability = label_grid(p, model.p_star)
+    yhat, y, probability = output_law(p, model.p_star)
     # In units of (p/2) H, where phi = f / (1 + t f) has no p but in t.
     t, low, high = -2 * g / p, (yhat - y) / (model.a + y), (3 * yhat - y) / (model.a + y)
     k = ((p - 1) * low / (1 + t * low) + high / (1 + t * high)) / p
@@ -153,8 +153,8 @@ def label_variance(model: Network, g: float) -> float:
     return float((2 / p) ** 2 * np.sum(probability * (k - mean) ** 2))
 
 
-def label_grid(p: int, p_star: int) -> tuple[Array, Array, Array]:
-    """Nodes yhat, y (n,) and probabilities (n,) of the product law of one sample's outputs."""
+def output_law(p: int, p_star: int) -> tuple[Array, Array, Array]:
+    """The law of the outputs of student and teacher on one sample: nodes yhat, y (n,) and probabilities (n,)."""
     (yhat, one), (y, two) = chi_square_law(p), chi_square_law(p_star)
     pairs = [v.ravel() for v in np.meshgrid(yhat, y, indexing="ij")]
     return pairs[0], pairs[1], np.outer(one, two).ravel()
@@ -193,7 +193,7 @@ def critical_amplitude(model: Network) -> float:
         raise ParameterError(f"p p_star must be at most {len(AMPLITUDES)}, got {d}")
     g = edge_resolvent(model, found.alpha)
     curvature = abs(float(z_of_g(model, found.alpha, g, derivative=2)))
-    yhat, y, probability = label_grid(p, model.p_star)
+    yhat, y, probability = output_law(p, model.p_star)
     # In g and H as written: z''^(2/3) / S' has the same value in both units.
     low, high = ((2 / p) * (c * yhat - y) / (model.a + y) for c in (1, 3))
     square = ((p - 1) * (low / (1 - g * low)) ** 2 + (high / (1 - g * high)) ** 2) / p
@@ -327,7 +327,7 @@ class _Walk:
         return unit(self.model) * edge, unit(self.model) * ((alpha * u - 1) / t + (y - 1) * push)
 
     def deltas(self, m: int) -> Array:
-        """Quantiles of the smallest pole, less 1, of m labels; the end of the table where it is beyond."""
+        """Quantiles of the smallest pole, less 1, of m data points; the end of the table where it is beyond."""
         # exp(-m P(delta)) = (i + 1/2) / _QUANTILES, solved for log P
         log_level = np.log(-np.log((np.arange(_QUANTILES) + 0.5) / _QUANTILES)) - math.log(max(m, 1))
         return np.exp(self.inverse(np.minimum(log_level, self.reach)))

@@ -1,17 +1,17 @@
 """The law of the lowest eigenvalue and of its overlap at finite N: one small random matrix for each draw of preactivations.
 
 theory.finite.small_matrix says what the matrix is and derives it. One law serves all alpha: below the threshold the
-lowest levels share what the signal leaves in the bulk, above it one falls out. How well it meets samples:
+lowest eigenvectors share what the signal leaves in the bulk, above it an outlier leaves. How well it meets samples:
 docs/appendix_finite_n.md and benchmarks/finite_law.py.
 
-A vector that the small matrix leaves out may hold a larger overlap with the signal than those it tells of. There are many: at
+An eigenvector that the small matrix leaves out may have a larger overlap with the signal than those in it. There are many: at
 p = 1, a = 2, alpha = 0.85, N = 100 some 70, each with a mean of 0.01 or less, and one in 25 samples has one above 0.1 among
 them; below alpha = 1 the vectors of eigenvalue 0, of which any basis is as good as another, are most. Their means at N =
 infinity are known, (p_star / N) rho_s / rho at an energy (theory.exact.density) and what is left of the signal's mass
 for those at 0. About its mean the overlap of one vector follows Porter and Thomas: a chi-square law of p p_star squares,
 independent of the others'. So the number of them above x is Poisson, of mean
 
-    n(x) = sum over the levels left out of P(chi^2_d > d x / mean),      d = p p_star.
+    n(x) = sum over the eigenvectors left out of P(chi^2_d > d x / mean),      d = p p_star.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from theory.exact.density import bulk_resolvent
 from theory.exact.weight_law import signal_law
 from theory.finite.bulk import controlled_mean
 from theory.finite.draw import EXTREMES, stored
-from theory.finite.quenched import checked_labels, orthonormal
+from theory.finite.quenched import checked_preactivations, orthonormal
 from theory.finite.small_matrix import SmallPairs, small_pairs
 from theory.general.spectrum import solve
 from theory.model.network import Network
 
 Array = NDArray[np.float64]
-_FIXED = 24 * 10**6  # bytes of a draw beside its labels
+_FIXED = 24 * 10**6  # bytes of a draw beside its preactivations
 _SAMPLES = 2**63  # below which M = alpha N has to lie
 FIELDS = "lowest", "overlap", "overlap_lowest", "overlap_next", "informative", "among", "first"
 COLUMNS = (*FIELDS, "excess")
@@ -65,7 +65,7 @@ class Law(Printed):
                    of every other eigenvector (for p p_star = 1 the order parameter phi of the paper)
     among          whether the eigenvector of largest overlap is among the p p_star lowest
     first          whether it is the lowest one (phi of the paper)
-    excess         (..., 2) of sums over a draw's labels, for means (theory.finite.bulk)
+    excess         (..., 2) of sums over a draw's data points, for means (theory.finite.bulk)
     doubt          why the law is not known to hold there, or None (`doubt`); of several alpha an array of texts, "" for None
     """
 
@@ -80,11 +80,10 @@ class Law(Printed):
     doubt: Any = None
 
     def mean(self, name: str) -> tuple[Any, Any]:
-        """Mean of a field over labels and all else, and its standard error, which is less than that of the plain mean of draws;
-        of the shape of alpha.
+        """Mean of a field over draws and its standard error, of the shape of alpha; NaN where too few have an edge.
 
-        What the labels of the draws happen to be is corrected for (theory.finite.bulk), unless all share theirs or
-        some have no edge. NaN where too few have one.
+        Preactivations are control variates (theory.finite.bulk), which make the error less than that of the plain mean; not
+        where all draws share theirs or some have no edge.
         """
 
         def corrected(kept: Array, excess: Array) -> tuple[float, float]:
@@ -131,7 +130,7 @@ def _std(kept: Array) -> float:
 
 
 def has_bulk(model: Network, n: int) -> bool:
-    """Whether dimension n leaves a bulk beside students and teacher, of more levels than the p p_star of the signal.
+    """Whether dimension n leaves a bulk beside students and teacher, of more eigenvalues than the p p_star of the signal.
 
     >>> has_bulk(Network(2, 1, 1.0), 3), has_bulk(Network(2, 1, 1.0), 6)
     (False, True)
@@ -145,8 +144,8 @@ def law(
 ) -> Law:
     """Draws of the lowest eigenvalue and of overlaps at (alpha, N): see `Law` and the top of the module.
 
-    Draws are the same random numbers at every alpha, their labels coupled (theory.finite.draw), so that means are smooth
-    along alpha. Cost: draws times round(alpha N) p labels, 1 to 4 ms a draw up to 3,000 of them at p = 1.
+    Draws are the same random numbers at every alpha, their preactivations coupled (theory.finite.draw), so that means are
+    smooth along alpha. Cost: draws times round(alpha N) p preactivations, 1 to 4 ms a draw up to 3,000 of them at p = 1.
 
     Parameters
     ----------
@@ -170,7 +169,7 @@ def law(
     ParameterError
         On unfit arguments.
     NotConverged
-        Where the bulk has too few levels left of 0; of several alpha the draws are NaN there.
+        Where the bulk has too few eigenvalues left of 0; of several alpha the draws are NaN there.
 
     >>> drawn = law(Network(1, 1, 0.5), [1.0, 3.0], 100, draws=20)
     >>> value, error = drawn.mean("overlap")
@@ -238,7 +237,7 @@ def _law(model: Network, m: int, n: int, draws: int, seed: int, shared: Array | 
     return Law(**dict(zip(COLUMNS, columns, strict=True)), doubt=doubt(model, m / n, n))
 
 
-def law_of_labels(
+def quenched_law(
     model: Network,
     lam: ArrayLike,
     u: ArrayLike,
@@ -278,10 +277,10 @@ def law_of_labels(
         As `law`.
 
     >>> lam, u, _ = Network(1, 1, 0.5).draw_labels(600, np.random.default_rng(0))
-    >>> law_of_labels(Network(1, 1, 0.5), lam, u, 200, draws=20).lowest.shape
+    >>> quenched_law(Network(1, 1, 0.5), lam, u, 200, draws=20).lowest.shape
     (20,)
     """
-    model, lam, u = checked_labels(model, lam, u)
+    model, lam, u = checked_preactivations(model, lam, u)
     basis = np.roll(orthonormal(np.hstack([u, lam]), gram), -model.p_star, axis=1)
     return _law(model, len(lam), count("n", n), draws, seed, np.stack([np.hstack([lam, u]), basis]))
 
@@ -322,10 +321,10 @@ def none_above(model: Network, alpha: float, n: int, told: Array, x: Array) -> A
     array([0.43, 1.  ])
     """
     d, order = int(model.degeneracy), int(model.p) * n
-    levels, shares = signal_measure(model, alpha)
+    eigenvalues, shares = signal_measure(model, alpha)
     # How many of each step's eigenvalues are left out, and their mean q2: rho_s d / (pN rho).
-    below = np.maximum(levels[1:] * order - np.maximum(levels[:-1] * order, told[:, None]), 0)
-    mean = np.diff(shares) / np.maximum(np.diff(levels), 1e-300) * d / order
+    below = np.maximum(eigenvalues[1:] * order - np.maximum(eigenvalues[:-1] * order, told[:, None]), 0)
+    mean = np.diff(shares) / np.maximum(np.diff(eigenvalues), 1e-300) * d / order
     # P(chi^2_d > d x / mean); independent vectors make the number above x Poisson.
     over = gammaincc(d / 2, d / 2 * np.maximum(x, 0)[:, None] / np.maximum(mean, 1e-300))
     return np.asarray(np.exp(-np.sum(below * over, axis=1)))
@@ -333,13 +332,13 @@ def none_above(model: Network, alpha: float, n: int, told: Array, x: Array) -> A
 
 @lru_cache(maxsize=256)
 def signal_measure(model: Network, alpha: float) -> tuple[Array, Array]:
-    """Shares (k,) of all levels, and of the signal's mass in the bulk, below nodes of energy: both end at what there is.
+    """Shares (k,) of all eigenvalues, and of the signal's mass in the bulk, below nodes of energy: both end at what there is.
 
     Those at 0, below alpha = 1, come last: whatever their place, it is not asked for.
     """
     edge, zeros = solve(model, alpha).edge, max(0.0, 1 - alpha)
     reach = abs(edge) + 1e-3
-    if zeros > 0 and edge < 0:  # the levels on either side of 0
+    if zeros > 0 and edge < 0:  # the eigenvalues on either side of 0
         # Nodes crowd towards the atom at 0 ...
         low = edge * np.linspace(1, 0, _NEAR + 1)[1:-1] ** 2
         # ... and towards the edge, where the density vanishes like a square root.
@@ -360,14 +359,18 @@ def signal_measure(model: Network, alpha: float) -> tuple[Array, Array]:
             [[0.0], np.cumsum(steps * (density + np.concatenate([[0.0], density[:-1]])) / 2)]
         )
 
-    levels, shares, found = running(np.where(inside, t.imag, 0)), running(signal), solve(model, alpha).pulled
+    eigenvalues, shares, found = (
+        running(np.where(inside, t.imag, 0)),
+        running(signal),
+        solve(model, alpha).pulled,
+    )
     # An outlier takes q2 of each signal direction out of the bulk.
     mass = 1 - (found[0].overlap if found else 0.0)
-    levels *= min(1.0, (1 - zeros) / levels[-1])  # what trapezoids have too much
+    eigenvalues *= min(1.0, (1 - zeros) / eigenvalues[-1])  # what trapezoids have too much
     shares *= min(1.0, mass / shares[-1])
     if zeros:
-        return np.append(levels, levels[-1] + zeros), np.append(shares, mass)
-    return levels, shares
+        return np.append(eigenvalues, eigenvalues[-1] + zeros), np.append(shares, mass)
+    return eigenvalues, shares
 
 
 def doubt(model: Network, alpha: float, n: float, of: str = "overlap") -> str | None:

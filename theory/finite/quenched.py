@@ -3,28 +3,29 @@
 Given the preactivations lam (M, p) and u (M, p_star) of M samples the Hessian is a weighted Wishart matrix
 with FIXED weights F^mu, so that the expectation alpha E[...] of the N = inf theory becomes a sum. Let v (M, r) be the
 projections of the samples on an orthonormal basis of the span of teacher and students, r = p + p_star at most. What stays
-random is the part of each x outside that span: Gaussian, in n' = N - r dimensions, independent of the labels. Hence
+random is the part of each x outside that span: Gaussian, in n' = N - r dimensions, independent of the weights. Hence
 
     n'/N G^{-1} = z - (1/N) sum_mu F^mu (I - G F^mu)^{-1}                 p x p, scalar for p = 1
     z I - (1/N) sum_mu (v v^T)^mu (x) F^mu (I - G F^mu)^{-1}              singular at outliers, p r x p r
 
 which is exact to order 1/N: no dimension is counted twice, and students mix into the outliers by their actual overlaps with
 the teacher (of order N^{-1/2} in a sample). Both are the equations of dimension n' with eigenvalues times n'/N. What is left
-of an outlier, its scatter given the labels, is the noise of theory.finite.block.
+of an outlier, its scatter given the preactivations, is the noise of theory.finite.block.
 
-There is one edge, whatever leaves: where the lowest level of the bulk would be but for its Tracy-Widom scatter. With
-b_i (r p,) the coupling of the span to the i-th level mu_i of the bulk of dimension n', the levels of the whole matrix are the
-zeros of det(z - Xi(z)), whose pole at mu_i is b_i b_i^T/(z - mu_i); as many leave as Xi has outliers, and the rest interlace.
-Beside the pole stands the margin matrix M = edge - Xi(edge), positive on directions that pull an outlier out, so that a level
-moves by b^T M^{-1} b: to the right, away from the outliers, and to the left, pushed by directions that stay in. The poles make
-g singular with the same weight, hence E[b b^T] = (dXi/dg)/(p n'), g the mean trace, and the mean displacement is
+There is one edge, however many outliers leave: the place of the lowest eigenvalue of the bulk but for its Tracy-Widom scatter.
+By perturbation theory, let b_i (r p,) be the coupling of the span to the i-th eigenvalue mu_i of the bulk of dimension n'. The
+eigenvalues of the whole matrix are the zeros of det(z - Xi(z)), whose pole at mu_i is b_i b_i^T/(z - mu_i). As many leave as Xi
+has outliers, and the rest interlace with the mu_i. Beside the pole stands the margin matrix M = edge - Xi(edge), positive on
+directions that pull an outlier out. So an eigenvalue of the bulk moves by b^T M^{-1} b: to the right, away from outliers, and
+to the left from directions without one. The poles make g singular with the same weight, hence E[b b^T] = (dXi/dg)/(p n'), g the
+mean trace, and the mean displacement is
 
     sum_j c_j / m_j,      c_j = x_j^T (dXi/dg) x_j / (p n'),      m_j, x_j eigenpairs of M.
 
-A direction without labels of its own has m = 1/g, dXi/dg = 1/g^2: what one dimension more does to the edge (tests). Next to a
-threshold, |m_j| < kappa c_j ~ N^{-1/3}, no level moves by more than the distance to the next, and which one is the lowest of
-the bulk changes: 1/m is taken as m/(m^2 + (kappa c)^2), so that nothing jumps as an outlier appears. There the law is that of
-Bloemendal and Virag (theory.finite.law draws it). In dense samples (benchmarks/quenched.py edge) the mean is that of Tracy
+A direction that no weight depends on has m = 1/g, dXi/dg = 1/g^2: what one dimension more does to the edge (tests). Next to a
+threshold, |m_j| < kappa c_j ~ N^{-1/3}, no eigenvalue moves by more than the distance to the next, and which one is the lowest
+of the bulk changes. There 1/m is taken as m/(m^2 + (kappa c)^2), so that nothing jumps as an outlier appears; the law is that
+of Bloemendal and Virag (theory.finite.law draws it). In dense samples (benchmarks/quenched.py edge) the mean is that of Tracy
 and Widom about this edge to 0.3/kappa away from thresholds; up to 1.2/kappa above it where an outlier has just left.
 """
 
@@ -66,8 +67,8 @@ def quenched(
     n : int
         Input dimension N.
     gram : array (r, r)
-        Overlaps of the rows, teacher first and students after, over n; without it they count as orthogonal, which leaves out a
-        term of order 1/N for an actual sample, and none for labels drawn independently.
+        Overlaps of the rows, teacher first and students after, over n. Without it they count as orthogonal: this leaves out a
+        term of order 1/N for an actual sample, and none for preactivations drawn independently.
 
     Returns
     -------
@@ -89,7 +90,7 @@ def quenched(
     ((1,), True)
     """
     n = count("n", n)
-    model, lam, u = checked_labels(model, lam, u)
+    model, lam, u = checked_preactivations(model, lam, u)
     y, vectors = np.mean(u**2, axis=1), orthonormal(np.hstack([u, lam]), gram)
     inner = n - vectors.shape[1]
     if inner < 1:
@@ -103,7 +104,7 @@ def quenched(
     # Of the part of an eigenvector in the span only the teacher's rows are signal.
     seen = found.overlaps[:k] * np.sum(found.directions[:k, : model.p_star] ** 2, axis=(1, 2))
     padding = np.full(k - len(seen), np.nan)
-    pushed = (edge.value + level_push(block, edge, inner, kappa)) * unit
+    pushed = (edge.value + edge_displacement(block, edge, inner, kappa)) * unit
     return Prediction(
         edge=pushed,
         scale=kappa / unit,
@@ -114,20 +115,20 @@ def quenched(
     )
 
 
-def level_push(block: SpikeBlock, edge: DysonEdge, inner: int, kappa: float) -> float:
+def edge_displacement(block: SpikeBlock, edge: DysonEdge, inner: int, kappa: float) -> float:
     """Mean displacement of the lowest eigenvalue of the bulk by the directions of `block`, in units of the equation that `edge`
     solves: derived at the top of the module. `inner` is the dimension of the bulk, kappa the scale of its lowest eigenvalue; 0
     leaves 1/m as it is.
     """
     state = edge.at
-    levels, vectors = np.linalg.eigh(block.xi(state))
+    values, vectors = np.linalg.eigh(block.xi(state))
     null = state.coordinates(edge.null)
     rise = inner * float(state.coordinates(state.inverse_q) @ null)  # p n' dg along the null vector
     shape = (1, block.v.shape[1], block.dyson.p)
     # dXi / dg along the null vector E of L - 1: to first order all of G moves along it at the edge.
     c = np.array([block.slope(state, x.reshape(shape)) @ null for x in vectors.T]) / rise
-    m = edge.value - levels
-    # 1/m smoothed over the width kappa c, on which levels exchange places (see the top)
+    m = edge.value - values
+    # 1/m smoothed over the width kappa c, on which eigenvalues exchange places (see the top)
     return float(np.sum(c * m / (m**2 + (kappa * c) ** 2)))
 
 
@@ -154,7 +155,7 @@ def orthonormal(projections: Array, gram: ArrayLike | None) -> Array:
     return np.asarray(solve_triangular(factor, projections.T, lower=True).T)
 
 
-def checked_labels(model: Network, lam: ArrayLike, u: ArrayLike) -> tuple[Network, Array, Array]:
+def checked_preactivations(model: Network, lam: ArrayLike, u: ArrayLike) -> tuple[Network, Array, Array]:
     """Preactivations lam (M, p), u (M, p_star) of a model of finite width as arrays; ParameterError on other shapes."""
     model, lam, u = finite_committee(model), np.asarray(finite("lam", lam)), np.asarray(finite("u", u))
     if lam.ndim != 2 or not len(lam) or lam.shape[1] != model.p:

@@ -1,39 +1,39 @@
-"""The small random matrix whose lowest pairs have the law of a sample's: signal, extreme labels, levels of the bulk.
+"""The small random matrix whose lowest pairs have the law of a sample's: signal, extreme data points, eigenvalues of the bulk.
 
-Derived here, units of (p/2) H. A few directions of the input space are singled out, each with its p copies, one in each
-student block: the p_star of the teacher, the p that the students have beside it, and those that the inputs of K extreme
-labels span. The other labels make a bulk that is independent of all of them, in the N - p - p_star - K dimensions that are
-left. In this basis the Hessian is, with levels mu of that bulk,
+Derived here, units of (p/2) H. A few directions of the input space are singled out, each with its p copies, one in each student
+block: the p_star of the teacher, the p that the students have beside it, and those that the inputs of K extreme data points
+span. The other data points make a bulk that is independent of all of these, in the N - p - p_star - K dimensions that are left.
+In this basis the Hessian is, with eigenvalues mu of that bulk,
 
-    [ A + X   b ]        A = (1/N) sum v v^T (x) F    over the labels of the bulk, v (w,) their projections,
-    [ b'      mu]        X = (1/N) sum x x^T (x) F    over the K extreme labels, x their components, R of a QR
+    [ A + X   b ]        A = (1/N) sum v v^T (x) F    over the data points of the bulk, v (w,) their projections,
+    [ b'      mu]        X = (1/N) sum x x^T (x) F    over the K extreme ones, x their components, R of a QR
                                                       decomposition: chi and normal variables.
 
-Given the labels the couplings b of a level have the covariance (1/pN) (-Im C / Im t), C = (1/N) sum v v^T (x) Phi
-(theory.finite.block): 1 / |t|^2 for a direction that has no part in the labels. For p > 1 the bulk
-is not isotropic in the p blocks, which moves its edge and makes what couples to it anisotropic. What is drawn:
+Given the preactivations the couplings b of an eigenvector of the bulk have the covariance (1/pN) (-Im C / Im t), C = (1/N) sum
+v v^T (x) Phi (theory.finite.block): 1 / |t|^2 for a direction that no weight depends on. For p > 1 the bulk is not isotropic in
+the p blocks, which moves its edge and makes what couples to it anisotropic. What is drawn:
 
-* the labels, and v: the students overlap with one another and with the teacher by N^{-1/2}, as in a sample, and lam with u
-  (theory.finite.draw);
-* the lowest levels (24, more for p p_star > 4 at p > 1), those of a GOE at equal counts (theory.finite.tracy_widom), and
+* the preactivations, and v: the students overlap with one another and with the teacher by N^{-1/2}, as in a sample, and lam
+  with u (theory.finite.draw);
+* the lowest eigenvalues (24, more for p p_star > 4 at p > 1), those of a GOE at equal counts (theory.finite.tracy_widom), and
   Gaussian couplings (single overlaps follow Porter and Thomas);
-* what the other levels give: theory.finite.block.
+* what the other eigenvalues give: theory.finite.block.
 
 For p_star = p = 1 far above the threshold the noise is the second term of Var z = (1/N) { alpha Var[phi (1 + q2 (u^2 -
 1))] + 2 (1 - q2)^2 |z'(g)| } of an outlier, since dz = q2 dS there and (1 - q2) / q2 = -alpha S'(g) / z'(g).
 
-Why extreme labels by themselves: at a smooth edge a low vector is that of one label's input, and its coupling to the
-signal that label's u: as independent levels with Gaussian couplings they have too much scatter in the overlap (quartiles
-0.017, 0.056, 0.135 at p = 1, a = 2, alpha = 0.85, N = 100; 3,000 dense samples 0.037, 0.084, 0.137; by themselves 0.037,
-0.087, 0.139). For p > 1 a label with F near its lowest value pulls p - 1 levels out of the bulk of the others, on its own
-input and across its own lam, as near to one another as students are alike, and its term in sum Phi is nearly a pole.
+Why extreme data points are apart. At a smooth edge a low eigenvector is the input of one data point, and its coupling to the
+signal is the u of that one. As independent eigenvectors with Gaussian couplings they have too much scatter in the overlap
+(quartiles 0.017, 0.056, 0.135 at p = 1, a = 2, alpha = 0.85, N = 100; 3,000 dense samples 0.037, 0.084, 0.137; apart 0.037,
+0.087, 0.139). For p > 1 a data point with F near its lowest value pulls p - 1 eigenvalues out of the bulk of the others, on its
+own input and across its own lam, as near to one another as students are alike, and its term in sum Phi is nearly a pole.
 theory.finite.draw says which are extreme.
 
-The block depends on z: it is taken on a chord about the energy where the pairs are found in the turn before, R(z) = R(z_0)
-+ R' (z - z_0), which makes (1 - R')^(-1/2) the unit of the block. The chord covers the energies of the lowest pairs, and
-_WIDTH of the distance to the last kept level at the least; its far end keeps _CLEAR of that distance from the edge of the
-bulk, next to which R is the small difference of two singular parts. The last turn but one is about the p p_star lowest
-pairs, the last about the one above them.
+The block depends on z. It is replaced by a chord, R(z) = R(z_0) + R' (z - z_0), about the energy of the pairs that the chord
+before gave, which makes (1 - R')^(-1/2) the unit of the block. The chord covers the energies of the lowest pairs, and _WIDTH of
+the distance to the last kept eigenvalue at the least. Its far end keeps _CLEAR of that distance from the edge of the bulk, next
+to which R is the small difference of two singular parts. The last chord but one is about the p p_star lowest pairs, the last
+about the one above them.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ from scipy.linalg.lapack import dpotrf
 from theory.checks import NotConverged
 from theory.finite.block import (
     EDGE,
-    KeptLevels,
+    KeptEigenvalues,
     add_anisotropy,
     anisotropy,
     at_count,
     hats,
     higher_order,
-    kept_levels,
+    kept_eigenvalues,
     kept_part,
     lower_root,
     noise,
@@ -62,9 +62,9 @@ from theory.finite.block import (
     t_at,
     with_second_order,
 )
-from theory.finite.bulk import LabelBulk, label_bulk
-from theory.finite.draw import Draw, draw, level_count
-from theory.finite.tracy_widom import airy_levels
+from theory.finite.bulk import BulkCurve, bulk_curve
+from theory.finite.draw import Draw, draw, eigenvalue_count
+from theory.finite.tracy_widom import airy_eigenvalues
 from theory.model.network import Network
 
 Array = NDArray[np.float64]
@@ -72,8 +72,8 @@ Array = NDArray[np.float64]
 _ABSENT = 1e3  # energy of directions that a draw does not have
 _TURNS, _FAR_TURNS = 3, 6  # chords, up to N = _FAR and beyond
 _FAR = 10_000  # beyond this N the first tangent, at the edge, is too short for an outlier
-_WIDTH, _CLEAR = 0.05, 0.3  # of the distance to the last kept level: see the top
-_EARLY = 0.3  # share of draws whose curve may end before the levels do: theirs go straight on
+_WIDTH, _CLEAR = 0.05, 0.3  # of the distance to the last kept eigenvalue: see the top
+_EARLY = 0.3  # share of draws whose curve may end before the last kept eigenvalue: there it goes straight on
 _STEPS = 8  # of Newton's method for the mean outlier
 _QUIET = 0.8  # of t at the edge of the bulk, up to where the noise is taken
 
@@ -83,8 +83,8 @@ class SmallPairs:
     """Pairs of q draws in ascending order, in units of (p/2) H times N over the bulk's dimension.
 
     values (q, k), overlaps (q, k)   eigenvalues, squared overlaps with the signal
-    known (q, k)                     pairs that stand for one level of a sample, not for all that are left out
-    sound (q,)                       draws with an edge and enough levels left of 0
+    known (q, k)                     pairs that stand for one eigenvector of a sample, not for all that are left out
+    sound (q,)                       draws with an edge and enough eigenvalues left of 0
     excess (q, 2)                    as in Draw
     """
 
@@ -103,14 +103,14 @@ def small_pairs(
 
     shared   preactivations and projections of all draws, as in theory.finite.draw; own ones of each if None
 
-    Raises NotConverged where no draw has an edge with enough levels left of 0.
+    Raises NotConverged where no draw has an edge with enough eigenvalues left of 0.
     """
     drawn = draw(model, m, n, chosen, seed, shared)
-    drawn = replace(drawn, labels=with_second_order(drawn.labels))
-    bulk_labels, d = drawn.labels, int(model.degeneracy)
-    order, most = drawn.blocks * bulk_labels.n, level_count(model)
+    drawn = replace(drawn, data=with_second_order(drawn.data))
+    inner, d = drawn.data, int(model.degeneracy)
+    order, most = drawn.blocks * inner.n, eigenvalue_count(model)
     with np.errstate(invalid="ignore", divide="ignore"):
-        bulk = label_bulk(bulk_labels, order, most + 1)
+        bulk = bulk_curve(inner, order, most + 1)
         fewest = np.where(drawn.extremes > 0, 2, d + 2)
         sound = (
             np.isfinite(bulk.edge)
@@ -121,23 +121,23 @@ def small_pairs(
     if not np.any(sound):
         raise NotConverged("the bulk of every draw has too few levels left of 0", None)
     kept = int(min(most, math.floor(np.quantile(bulk.count[sound, -1], _EARLY)) - 1, order.min()))
-    lows = airy_levels(chosen.stop, most)[chosen.start :, :kept]
+    lows = airy_eigenvalues(chosen.stop, most)[chosen.start :, :kept]
     bulk_edge = np.where(sound, bulk.edge, -1.0)
     t_edge = np.where(sound, bulk.t_edge, 0.5)
     bulk = replace(bulk, t=np.where(sound[:, None], bulk.t, 0.5), t_edge=t_edge)
-    fine = kept_levels(drawn, bulk, order, kept)
-    levels, couplings = _levels(drawn, bulk, fine, lows, sound)
+    fine = kept_eigenvalues(drawn, bulk, order, kept)
+    eigenvalues, couplings = _kept_pairs(drawn, bulk, fine, lows, sound)
     # First chord: about the outlier of quenched theory, or the edge.
     found = np.where(sound, np.fmin(_outlier(drawn), np.minimum(drawn.edge, bulk.edge)), -1.0)
     rows = drawn.rows == 1
     turns = _TURNS if n <= _FAR else _FAR_TURNS
     parts, spread = [], np.zeros(len(found))
     for turn in range(turns):
-        reach = np.where(sound, levels[:, -1] - found, 1.0)
+        reach = np.where(sound, eigenvalues[:, -1] - found, 1.0)
         width = np.maximum(_WIDTH * reach, spread)
         chord = (found + width, np.minimum(found - width, bulk_edge - _CLEAR * reach))
         root, centre = _block(drawn, fine, sound, t_edge, found, chord)
-        matrix = _matrix(root, centre, levels, couplings)
+        matrix = _matrix(root, centre, eigenvalues, couplings)
         if turn < turns - 2:
             values = np.linalg.eigvalsh(matrix)
         else:  # about the lowest, and then about those above them, whose overlaps are asked for
@@ -150,17 +150,15 @@ def small_pairs(
     # Two chords, two sets of pairs: joined in ascending order.
     values = np.maximum.accumulate(np.concatenate([values[:, :d], above[:, d:]], axis=1), axis=1)
     overlaps = np.asarray(np.concatenate([overlaps[:, :d], theirs[:, d:]], axis=1), dtype=np.float64)
-    # The highest vectors stand for the levels left out, all in one: theory.finite.law tells what those hold.
-    known = values <= levels[:, kept // 2, None]
+    # The highest vectors stand for all eigenvectors left out: theory.finite.law has the overlaps of those.
+    known = values <= eigenvalues[:, kept // 2, None]
     known &= np.arange(values.shape[1]) < kept + (drawn.blocks * drawn.extremes)[:, None]
-    return SmallPairs(
-        np.asarray(values, dtype=np.float64), overlaps, known, sound, drawn.excess, bulk_labels.n
-    )
+    return SmallPairs(np.asarray(values, dtype=np.float64), overlaps, known, sound, drawn.excess, inner.n)
 
 
 def _block(
     drawn: Draw,
-    fine: KeptLevels,
+    fine: KeptEigenvalues,
     sound: NDArray[np.bool_],
     t_edge: Array,
     found: Array,
@@ -168,15 +166,15 @@ def _block(
 ) -> tuple[Array, Array]:
     """Root of the block's unit and its centre (q, p w, p w): the mean on a chord (2 of (q,)), the noise at found (q,), X."""
     eye = np.eye(len(drawn.rows))
-    labels = drawn.labels
+    data = drawn.data
     # Next to the edge the mean is a small difference of two singular parts.
-    ends, highest = [], labels.energy(EDGE * t_edge)
+    ends, highest = [], data.energy(EDGE * t_edge)
     for z in (np.minimum(chord[0], highest), chord[1]):
-        t = t_at(labels, t_edge, z)
-        z = labels.energy(t)
-        block = signal_block(labels, drawn.v, t, drawn.kinds)
+        t = t_at(data, t_edge, z)
+        z = data.energy(t)
+        block = signal_block(data, drawn.v, t, drawn.kinds)
         if drawn.blocks > 1:
-            add_anisotropy(block, anisotropy(labels, t), drawn.kinds)
+            add_anisotropy(block, anisotropy(data, t), drawn.kinds)
         ends.append((z, block - kept_part(fine, z)))
     (z, first), (z_far, second) = ends
     apart = np.where(sound & (z != z_far), z - z_far, np.inf)[:, None, None]
@@ -185,7 +183,7 @@ def _block(
     _clear(line, absent)
     root = _root(line)
     # The variance T diverges at the edge like 1 / (1/t^2 - L).
-    t = np.minimum(_QUIET * t_edge, t_at(labels, t_edge, found))
+    t = np.minimum(_QUIET * t_edge, t_at(data, t_edge, found))
     centre = (
         first
         - line * z[:, None, None]
@@ -199,16 +197,16 @@ def _block(
 
 
 def _outlier(drawn: Draw) -> Array:
-    """Where the mean margin of all labels vanishes (q,), the edge without such a place: by Newton's method in its bracket."""
-    labels, high = drawn.whole, drawn.t_edge
+    """Where the mean margin of all data points vanishes (q,), or else the edge: by Newton's method in its bracket."""
+    data, high = drawn.whole, drawn.t_edge
     low, t = 1e-3 * high, high
     for _ in range(_STEPS):
-        z, slope, signal, signal_slope = labels.sums(t)
+        z, slope, signal, signal_slope = data.sums(t)
         low, high = np.where(z > signal, low, t), np.where(z > signal, t, high)
         # Newton's method for z - S = 0 in t
         new = t - (z - signal) / (slope - signal_slope)
         t = np.where((new > low) & (new < high), new, (low + high) / 2)
-    return np.asarray(labels.energy(t) * labels.n / drawn.labels.n)
+    return np.asarray(data.energy(t) * data.n / drawn.data.n)
 
 
 def _clear(block: Array, absent: NDArray[np.bool_]) -> None:
@@ -251,10 +249,10 @@ def _lowest_vectors(matrix: Array, d: int) -> tuple[Array, Array]:
     return values, np.asarray(vector, np.float64)
 
 
-def _levels(
-    drawn: Draw, bulk: LabelBulk, fine: KeptLevels, lows: Array, sound: NDArray[np.bool_]
+def _kept_pairs(
+    drawn: Draw, bulk: BulkCurve, fine: KeptEigenvalues, lows: Array, sound: NDArray[np.bool_]
 ) -> tuple[Array, Array]:
-    """Energies (q, kept) of the kept levels, and their couplings (q, p w, kept) to the block.
+    """The kept eigenvalues (q, kept) and their couplings (q, p w, kept) to the block.
 
     y of `lows` goes to the energy of equal count, straight on beyond the edge.
     """
@@ -272,13 +270,13 @@ def _levels(
     return energies, np.einsum("qlk,qkal->qal", hats(counted, kept), turned)
 
 
-def _matrix(root: Array, centre: Array, levels: Array, couplings: Array) -> Array:
+def _matrix(root: Array, centre: Array, eigenvalues: Array, couplings: Array) -> Array:
     """The small matrices (q, p w + kept, p w + kept)."""
-    d, kept = root.shape[1], levels.shape[1]
+    d, kept = root.shape[1], eigenvalues.shape[1]
     matrix = np.zeros((len(root), d + kept, d + kept))
     turned = root.transpose(0, 2, 1)
     matrix[:, :d, :d] = turned @ centre @ root
     matrix[:, :d, d:] = turned @ couplings
     matrix[:, d:, :d] = matrix[:, :d, d:].transpose(0, 2, 1)
-    matrix[:, range(d, d + kept), range(d, d + kept)] = levels
+    matrix[:, range(d, d + kept), range(d, d + kept)] = eigenvalues
     return matrix

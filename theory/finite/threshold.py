@@ -47,8 +47,8 @@ _JUMP = 3.0  # binomial errors by which a share may miss the wanted one: beyond,
 def threshold(model: Network, n: ArrayLike, *, draws: int = 100, seed: int = 0) -> Threshold:
     """alpha at which half of the draws of `model` in dimension n, a number or an array from 100 to 1e12, are informative.
 
-    By theory.finite.law at every n: all labels of a draw up to n = 5,000, extreme ones and others that stand for the rest
-    beyond (theory.finite.many_labels).
+    By theory.finite.law at every n. Up to n = 5,000 all data points of a draw are drawn; beyond, the extreme ones and others
+    that stand for the rest (theory.finite.large_n).
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def answer(
     """
     if [alpha, n, share].count(None) != 1:
         raise ParameterError("give two of alpha, n and share: the third is the answer")
-    level = 0.5 if choice("of", of, OBSERVABLES) in YES_OR_NO else _fraction("q2", q2)
+    above = 0.5 if choice("of", of, OBSERVABLES) in YES_OR_NO else _fraction("q2", q2)
     p, limit = int(finite_committee(model).p), at_infinity(model)
 
     def told(alpha: float, n: int, share: float, error: float, asked: str) -> Threshold:
@@ -206,7 +206,7 @@ def answer(
     def share_at(alpha: float, n: int) -> tuple[float, float]:
         if before is not None:
             before(alpha, n)
-        return law(model, alpha, n, draws=draws, seed=seed).share_above(level, of)
+        return law(model, alpha, n, draws=draws, seed=seed).share_above(above, of)
 
     if alpha is not None and n is not None:
         return told(alpha, n, *share_at(one("alpha", alpha), n), "share")
@@ -216,7 +216,7 @@ def answer(
         try:
             return share_at(alpha, n)[0] - wanted
         except NotConverged:
-            return -wanted  # too few labels for an edge: nothing to see
+            return -wanted  # too few data points for an edge: nothing to see
 
     if alpha is None:
         size, centre = count("n", n), limit.alpha

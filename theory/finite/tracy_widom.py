@@ -1,4 +1,4 @@
-"""The Airy process of real symmetric matrices (beta = 1): the law of its lowest level, and draws of the lowest ones.
+"""The Airy process of real symmetric matrices (beta = 1): the law of its lowest eigenvalue, and draws of the lowest ones.
 
 The Tracy-Widom law is a Fredholm determinant.
 
@@ -12,9 +12,9 @@ The discretised kernel is symmetric, so its eigenvalues give F1 and 1 - F1 alike
 the right. On the left F1 itself has an absolute accuracy of about 1e-15. Agrees with the values of Painleve
 II in Bornemann, Markov Process. Related Fields 16 (2010) 803 (tests). A value takes a millisecond.
 
-Levels (`airy_levels`): local statistics of eigenvalues depend on the symmetry class alone. A level of any bulk is placed by the
-variable y in which the mean number of levels below is (2 / 3 pi) y^{3/2}, as in the Airy process: at a square-root edge y is
-linear in the energy, elsewhere the map is that of equal counts. They are drawn as those of a GOE.
+Draws (`airy_eigenvalues`). Local statistics of eigenvalues depend on the symmetry class alone. So those of any bulk are placed
+by the variable y in which the mean number of eigenvalues below is (2 / 3 pi) y^{3/2}, as in the Airy process. At a square-root
+edge y is linear in the energy, elsewhere the map is that of equal counts. They are drawn as those of a GOE.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _AIRY_END = 15.0  # Ai beyond it is below 1e-17
 _LEFT, _RIGHT = -20.0, 105.0  # F1 is 0 and 1 beyond, to 1e-310
 
 
-def tracy_widom_scale(levels: float, curvature: float) -> float:
-    """kappa = levels^{2/3} (2/|z''|)^{1/3}: about a sharp edge the lowest of `levels` = p n eigenvalues is edge - TW1/kappa.
+def tracy_widom_scale(order: float, curvature: float) -> float:
+    """kappa = order^{2/3} (2/|z''|)^{1/3}: about a sharp edge the lowest of `order` = p n eigenvalues is edge - TW1/kappa.
 
     z'' = d^2 z / d g^2 at the edge, g the resolvent trace per eigenvalue; kappa is in inverse units of the eigenvalues.
     Derived in theory.finite.edge.
@@ -49,7 +49,7 @@ def tracy_widom_scale(levels: float, curvature: float) -> float:
     >>> round(tracy_widom_scale(1000, 2.0), 10)
     100.0
     """
-    return float(float(levels) ** (2 / 3) * (2 / abs(curvature)) ** (1 / 3))
+    return float(float(order) ** (2 / 3) * (2 / abs(curvature)) ** (1 / 3))
 
 
 @numpy_defaults
@@ -144,17 +144,19 @@ def _pdf(s: float) -> float:
     return max(float(-rates @ others), 0.0)
 
 
-ORDER = 400  # of the GOE: its 24 lowest levels differ from the Airy process by far less than they fluctuate
-# Vectors of the 24 lowest levels die out as Airy functions beyond row 172, to rounding at row 220.
+ORDER = (
+    400  # of the GOE: its 24 lowest eigenvalues differ from the Airy process by far less than they fluctuate
+)
+# Vectors of the 24 lowest eigenvalues die out as Airy functions beyond row 172, to rounding at row 220.
 _SEEN = 24, 220
 _SEED, _BATCH = 20260, 64
 
 
-def airy_levels(draws: int, keep: int) -> Array:
+def airy_eigenvalues(draws: int, keep: int) -> Array:
     """The `keep` lowest eigenvalues (draws, keep) of GOE matrices, ascending, in the variable y of the Airy process:
     the same numbers at every call.
 
-    >>> airy_levels(3, 2).shape
+    >>> airy_eigenvalues(3, 2).shape
     (3, 2)
     """
     batches = [_batch(number, keep) for number in range(-(-draws // _BATCH))]
@@ -163,7 +165,7 @@ def airy_levels(draws: int, keep: int) -> Array:
 
 @lru_cache(maxsize=64)
 def _batch(number: int, keep: int) -> Array:
-    """Draws (64, keep) from a seed of their own, y of levels x of a semicircle on [-2, 2]; linear beyond its edge."""
+    """Draws (64, keep) from a seed of their own, y of eigenvalues x of a semicircle on [-2, 2]; linear beyond its edge."""
     rng = np.random.default_rng([_SEED, number])
     x = np.array([_lowest(rng, keep) for _ in range(_BATCH)])
     inside = np.clip(x, -2, 2)

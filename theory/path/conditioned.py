@@ -11,21 +11,21 @@ outliers where det(z - Xi(z)) = 0, q2 = |its part on the teacher|^2 / (1 - x' Xi
 it is computed: `theory.path.projected`. Without forces this is quenched theory. One force is what a critical point knows (its
 gradient vanishes). Nothing is fitted, and no response function is needed.
 
-The edge is that of the bulk as the known directions displace it (`theory.finite.quenched`). At finite n levels of the bulk lie
-beside an outlier and share its overlap, the edge fluctuates, and couplings between known directions repel the lowest level (by
-0.01 to 0.1 where a path has left many). All of it is in the matrix of the known directions, k p of them, and the lowest levels
-mu_i of the bulk:
+The edge is that of the bulk as the known directions displace it (`theory.finite.quenched`). At finite n eigenvalues of the bulk
+lie next to an outlier and share its overlap, the edge fluctuates, and couplings between known directions repel the lowest
+eigenvalue (by 0.01 to 0.1 where a path has left many). All of it is in the matrix of the known directions, k p of them, and the
+lowest eigenvalues mu_i of the bulk:
 
     det [ z - Xi_0(z) - W      -b  ]
         [     -b'            z - mu]  = 0,        E b b' = C = dXi/dg / (p n')        (derived in `theory.finite.quenched`)
 
 * mu_i = edge + y_i / kappa, y those of the GOE at the edge (`theory.finite.tracy_widom`), b Gaussian and independent.
-* Xi_0 = Xi less C sum_i 1/(z - mean mu_i): what the levels give in the mean counts once. It is taken on its tangent at the
-  outlier, or 1.5/kappa below the edge where that is lower, so that zeros are eigenvalues.
-* W = (S^{1/2} G S^{1/2}) / n'^{1/2}, G of the GOE (variance 1, 2 on the diagonal), what the other levels scatter: the second
-  term of the variance of an outlier, as in `theory.finite.block`. S_ij = <t_i t_j', X>, X = (1 - L)^{-1} sigma /
-  <sigma, (1 - L)^{-1} sigma>^{1/2}, sigma = slope of the outlier's direction: exact for the variance of that direction and its
-  couplings to others at p = 1, and up to the sectors that sigma does not see at p > 1. What the kept levels scatter by
+* Xi_0 = Xi less C sum_i 1/(z - mean mu_i): what these eigenvalues give in the mean counts once. It is taken on its tangent at
+  the outlier, or 1.5/kappa below the edge where that is lower, so that zeros are eigenvalues.
+* W = (S^{1/2} G S^{1/2}) / n'^{1/2}, G of the GOE (variance 1, 2 on the diagonal), the scatter by the other eigenvalues: the
+  second term of the variance of an outlier, as in `theory.finite.block`. S_ij = <t_i t_j', X>, X = (1 - L)^{-1} sigma / <sigma,
+  (1 - L)^{-1} sigma>^{1/2}, sigma = slope of the outlier's direction: exact for the variance of that direction and its
+  couplings to others at p = 1, and up to the sectors that sigma does not see at p > 1. The scatter by the kept eigenvalues
   themselves is taken off.
 
 What is used (`closure`). A method that touches X (M, N) through products X v and X' f alone leaves the rest of X Gaussian
@@ -56,8 +56,8 @@ from scipy.linalg import solve_triangular
 
 from theory.answers import Prediction
 from theory.checks import ParameterError, count, finite
-from theory.finite.quenched import level_push
-from theory.finite.tracy_widom import airy_levels, tracy_widom_scale
+from theory.finite.quenched import edge_displacement
+from theory.finite.tracy_widom import airy_eigenvalues, tracy_widom_scale
 from theory.general.dyson import DysonEdge
 from theory.general.spikes import outlier_of, overlap_at
 from theory.general.state import State, newton_step
@@ -71,8 +71,8 @@ Array = NDArray[Any]
 FORCES = 1e-7  # singular values of the forces, relative to the largest, that are kept
 ROWS = 1e-10  # the same for the vectors
 MOMENTS = 24  # forces of a path that stand for all, beside their sum
-LEVELS = 6  # of the bulk, told one by one; y of the last is about 9
-DRAWS = 200  # of levels, couplings and noise; always the same
+KEPT = 6  # eigenvalues of the bulk in the small matrix; y of the last is about 9
+DRAWS = 200  # of eigenvalues, couplings and noise; always the same
 _CLEAR = 1.5  # distance of the tangent from the edge, in 1/kappa, at the least
 _SEED = 20261
 
@@ -289,7 +289,7 @@ def conditioned(
     lowest, components = _lowest_pairs(block, edge, float(values[0]) if len(values) else None, kappa)
     q2 = np.sum((used.teacher.T @ components.reshape(len(lowest), -1, p)) ** 2, axis=(1, 2))
     return Prediction(
-        edge=(edge.value + level_push(block, edge, inner, kappa)) * unit,
+        edge=(edge.value + edge_displacement(block, edge, inner, kappa)) * unit,
         scale=kappa / unit,
         outliers=values * unit,
         overlaps=overlaps,
@@ -338,7 +338,7 @@ def _lowest_pairs(
     known directions; `start` the lowest outlier or None."""
     at = edge.at
     assert isinstance(at, ProjectedState)
-    # Next to the edge Xi less what the kept levels give is a small difference of two singular parts.
+    # Next to the edge Xi less what the kept eigenvalues give is a small difference of two singular parts.
     clear = edge.value - _CLEAR / kappa
     z = clear if start is None else min(start, clear)
     state = block.dyson.state_at(z)
@@ -349,19 +349,21 @@ def _lowest_pairs(
     slope_z = newton_step(state, state.z_slope(z), z)
     assert slope_z is not None
     xi, falling = block.xi(state), block.gram(state, state.matrix(slope_z))  # Xi, -Xi'
-    levels = edge.value + airy_levels(DRAWS, min(LEVELS, max(1, round(block.dyson.p / at.each)))) / kappa
-    # Mean places of the kept levels, whose mean pull and slope are taken out of Xi and Xi'.
-    gaps = z - levels.mean(axis=0)
+    eigenvalues = (
+        edge.value + airy_eigenvalues(DRAWS, min(KEPT, max(1, round(block.dyson.p / at.each)))) / kappa
+    )
+    # Mean places of the kept eigenvalues, whose mean pull and slope are taken out of Xi and Xi'.
+    gaps = z - eigenvalues.mean(axis=0)
     coupled = _within(coupled, falling / np.sum(1 / gaps**2))
     rest, metric = xi - coupled * np.sum(1 / gaps), np.eye(len(xi)) + falling - coupled * np.sum(1 / gaps**2)
     noise = _noise(block, state, z, xi, coupled, float(np.sum(1 / gaps**2)))
-    return _drawn(rest + z * (metric - np.eye(len(xi))), metric, coupled, noise, levels)
+    return _drawn(rest + z * (metric - np.eye(len(xi))), metric, coupled, noise, eigenvalues)
 
 
 def _noise(
     block: ProjectedSpikes, state: ProjectedState, z: float, xi: Array, coupled: Array, kept: float
 ) -> Array:
-    """N = S^{1/2} n'^{-1/2} (k p, k p), with what the kept levels scatter taken off: W = N G N."""
+    """N = S^{1/2} n'^{-1/2} (k p, k p), less the scatter by the kept eigenvalues: W = N G N."""
     x = np.linalg.eigh(xi)[1][:, :1]
     sigma = block.slope(state, x.T.reshape(1, -1, block.dyson.p))
     answer = newton_step(state, sigma, z)
@@ -369,9 +371,9 @@ def _noise(
     square = float(sigma @ answer)
     if square <= 0:
         return np.zeros_like(xi)
-    # The variance that the kept levels bring by themselves: a sum of C^2 / gap^2.
+    # The variance that the kept eigenvalues bring by themselves: a sum of C^2 / gap^2.
     own = (x.T @ coupled @ x).item() ** 2 * kept / state.each
-    # S is normalised so that x' S x = <sigma, (1 - L)^-1 sigma>^(1/2), less the kept levels' part.
+    # S is normalised so that x' S x = <sigma, (1 - L)^-1 sigma>^(1/2), less the part of the kept eigenvalues.
     scatter = block.gram(state, state.matrix(answer)) * np.sqrt(
         max(1 - own / square, 0) / square * state.each
     )
@@ -389,9 +391,11 @@ def _within(matrix: Array, bound: Array) -> Array:
     return (half * np.clip(values, 0, 1)) @ half.T
 
 
-def _drawn(matrix: Array, metric: Array, coupled: Array, noise: Array, levels: Array) -> tuple[Array, Array]:
+def _drawn(
+    matrix: Array, metric: Array, coupled: Array, noise: Array, eigenvalues: Array
+) -> tuple[Array, Array]:
     """Lowest pairs of [[matrix + W, b], [b', mu]] in the metric diag(metric, 1)."""
-    rng, (draws, kept), d = np.random.default_rng(_SEED), levels.shape, len(matrix)
+    rng, (draws, kept), d = np.random.default_rng(_SEED), eigenvalues.shape, len(matrix)
     lower = np.linalg.cholesky(metric)
     # Coordinates in which the metric is I: a symmetric eigenvalue problem.
     into = solve_triangular(lower, np.eye(d), lower=True)
@@ -403,7 +407,7 @@ def _drawn(matrix: Array, metric: Array, coupled: Array, noise: Array, levels: A
     small[:, :d, :d] = into @ matrix @ into.T + turned @ goe @ turned.T
     small[:, :d, d:] = couplings @ rng.standard_normal((draws, d, kept))
     small[:, d:, :d] = small[:, :d, d:].transpose(0, 2, 1)
-    small[:, range(d, d + kept), range(d, d + kept)] = levels
+    small[:, range(d, d + kept), range(d, d + kept)] = eigenvalues
     values, vectors = np.linalg.eigh(small)
     return values[:, 0], vectors[:, :d, 0] @ into
 

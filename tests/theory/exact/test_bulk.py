@@ -7,7 +7,7 @@ import pytest
 
 import theory
 from theory.checks import NotConverged
-from theory.exact import committee_labels
+from theory.exact import committee_preactivations
 from theory.exact.bulk import edge_resolvent, edges, newton, riemannian_shift, z_of_g
 from theory.model import Network
 
@@ -84,7 +84,7 @@ def test_derivatives_of_z():
 def test_riemannian_shift_is_the_radial_gradient():
     """w_k . dL/dw_k / N, k = 1, of 10^6 drawn labels (5 standard errors: false alarm 6e-7), and the p = inf closed form."""
     model, alpha = Network(3, 2, 0.4), 1.7
-    lam, u = committee_labels(model, 10**6, np.random.default_rng(3))
+    lam, u = committee_preactivations(model, 10**6, np.random.default_rng(3))
     y, yhat = np.mean(u**2, axis=1), np.mean(lam**2, axis=1)
     sample = -alpha * lam[:, 0] * (2 / 3) * lam[:, 0] * (yhat - y) / (0.4 + y)
     assert abs(sample.mean() - riemannian_shift(model, alpha)) < 5 * sample.std() / 1000

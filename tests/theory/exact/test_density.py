@@ -13,7 +13,7 @@ import theory
 from tests.theory.spectra import exact_t, gauss, integrate
 from theory import atom, density
 from theory.checks import ParameterError
-from theory.exact import committee_labels
+from theory.exact import committee_preactivations
 from theory.exact.bulk import edge_resolvent, z_of_g
 from theory.exact.density import moment, stieltjes
 from theory.exact.resolvent import trace
@@ -362,7 +362,7 @@ POOLED = [
 def eigenvalues(model, alpha, n, rng):
     """Eigenvalues of one Hessian, (p n,), from the labels of round(alpha n) samples."""
     m = round(alpha * n)
-    lam, u = committee_labels(model, m, rng)
+    lam, u = committee_preactivations(model, m, rng)
     f = model.weights(lam, model.outputs(u))
     x = rng.standard_normal((m, n)) / math.sqrt(n)
     blocks = [[x.T @ (f[:, k, q, None] * x) for q in range(model.p)] for k in range(model.p)]

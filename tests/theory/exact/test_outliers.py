@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import theory
-from theory.exact import committee_labels
+from theory.exact import committee_preactivations
 from theory.exact.bulk import edge_resolvent, z_of_g
 from theory.exact.outliers import edge_gap, outlier_resolvent, student_margins
 from theory.model import Network
@@ -169,7 +169,7 @@ def test_student_margins_from_sampled_labels():
     model, alpha = Network(3, 1, 0.5), 1.7
     t = -edge_resolvent(model, alpha) * 2 / model.p
     rng = np.random.default_rng(5)
-    lam, u = committee_labels(model, 400_000, rng)
+    lam, u = committee_preactivations(model, 400_000, rng)
     y, yhat = np.mean(u**2, axis=1), np.mean(lam**2, axis=1)
     first, third = ((c * yhat - y) / (model.a + y + t * (c * yhat - y)) for c in (1, 3))
     trace = (2 * first + third) / 3

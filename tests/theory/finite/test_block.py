@@ -10,20 +10,21 @@ from theory.finite.block import (
     add_anisotropy,
     anisotropy,
     hats,
-    kept_levels,
+    kept_eigenvalues,
     kept_part,
-    label_sectors,
+    ladder_sectors,
     signal_block,
     t_at,
     with_second_order,
 )
-from theory.finite.bulk import Labels, edge_of, label_bulk
+from theory.finite.bulk import Preactivations, bulk_curve, edge_of
 from theory.finite.draw import draw
 from theory.model import Network
 
 
 def off_diagonal_blocks(model, alpha, n, samples, share, rng):
-    """Measured block between the two teachers less its label part (samples, p, p), and T (samples, 3) of the labels of each.
+    """Measured block between the two teachers less its part by disorder (samples, p, p), and T (samples, 3) of the
+    preactivations of each.
 
     The exact Schur complement on the signal is the inverse of the resolvent between its directions; units of (p/2) H, dimension
     N - p - p_star.
@@ -37,17 +38,15 @@ def off_diagonal_blocks(model, alpha, n, samples, share, rng):
         lam, u = x @ student.T, x @ teacher.T
         weights = model.weights(lam, model.outputs(u)) * p / 2
         hessian = np.block([[x.T @ (weights[:, i, j, None] * x) / size for j in range(p)] for i in range(p)])
-        labels = Labels.of(model, lam[None], u[None], size)
-        t = label_bulk(labels, p * size, 5).t_edge * share
-        z = labels.sums(t)[0][0]
+        data = Preactivations.of(model, lam[None], u[None], size)
+        t = bulk_curve(data, p * size, 5).t_edge * share
+        z = data.sums(t)[0][0]
         signal = np.kron(np.eye(p), teacher)  # block index first
         resolvent = signal @ np.linalg.solve(z * np.eye(p * n) - hessian, signal.T)
         block = (
-            z * np.eye(2 * p)
-            - np.linalg.inv(resolvent)
-            - signal_block(labels, labels.u, t, np.ones(2, int))[0]
+            z * np.eye(2 * p) - np.linalg.inv(resolvent) - signal_block(data, data.u, t, np.ones(2, int))[0]
         )
-        rung, end, _ = label_sectors(labels, t)
+        rung, end, _ = ladder_sectors(data, t)
         left.append(block.reshape(p, 2, p, 2)[:, 0, :, 1])
         sectors.append((end**2 / (1 / t[:, None] ** 2 - rung) / size)[0])
     return np.array(left), np.array(sectors)
@@ -82,15 +81,15 @@ def test_block_noise_has_its_three_sectors():
 
 @pytest.mark.parametrize(("p", "a"), [(2, 0.6), (3, 1.5)])
 def test_tilt_is_what_a_matrix_of_resolvents_does(p, a):
-    """The twin of the linear response: T (p, p) with z = -1/T + (1/N) sum Phi(T) by iteration, labels of one draw, at
+    """The twin of the linear response: T (p, p) with z = -1/T + (1/N) sum Phi(T) by iteration, preactivations of one draw, at
     0.8 of t at the isotropic edge, with the second-order term in z. The trace of T is p t but for a tenth of what it is off
     without that term; what T makes of the block beyond t I, on the teacher and a student, agrees to 6 % in norm:
-    higher orders and the mean over the labels' directions, of order N^{-1/2}, make 0.4 to 3 % at N = 2,000."""
-    bare = draw(Network(p, 1, a), 2400, 2000, range(1), 1).labels
-    labels, t, eye = with_second_order(bare), 0.8 * edge_of(bare), np.eye(p)
-    size = float(np.ravel(labels.n)[0])
-    unit = labels.lam[0] / np.linalg.norm(labels.lam[0], axis=1, keepdims=True)
-    low, high = (f[0][:, None, None] for f in labels.f)
+    higher orders and the mean over the preactivations' directions, of order N^{-1/2}, make 0.4 to 3 % at N = 2,000."""
+    bare = draw(Network(p, 1, a), 2400, 2000, range(1), 1).data
+    data, t, eye = with_second_order(bare), 0.8 * edge_of(bare), np.eye(p)
+    size = float(np.ravel(data.n)[0])
+    unit = data.lam[0] / np.linalg.norm(data.lam[0], axis=1, keepdims=True)
+    low, high = (f[0][:, None, None] for f in data.f)
     weights = low * eye + (high - low) * unit[:, :, None] * unit[:, None, :]
 
     def block(at, factor):
@@ -103,31 +102,31 @@ def test_tilt_is_what_a_matrix_of_resolvents_does(p, a):
             resolvent = -np.linalg.inv(z * eye - block(resolvent, np.ones(len(unit))))
         return resolvent
 
-    resolvent = solved(labels.energy(t)[0])
+    resolvent = solved(data.energy(t)[0])
     off = abs(np.trace(solved(bare.energy(t)[0])) / p - t[0])
     assert abs(np.trace(resolvent) / p - t[0]) < 0.1 * off
-    tilted = anisotropy(labels, t)[0]
-    for kind, factor in ((1, labels.y[0]), (2, labels.yhat[0])):
+    tilted = anisotropy(data, t)[0]
+    for kind, factor in ((1, data.y[0]), (2, data.yhat[0])):
         twin = block(resolvent, factor) - block(t[0] * eye, factor)
         assert np.linalg.norm(twin) > 1e-4
         assert np.linalg.norm(tilted[kind] - twin) < 0.06 * np.linalg.norm(twin)
 
 
-def test_what_stands_for_the_levels_left_out_is_smooth_next_to_the_edge():
-    """p = 2: the mean block is singular at the edge, and the kept levels, with anisotropic couplings, hold all of
+def test_what_stands_for_the_eigenvalues_left_out_is_smooth_next_to_the_edge():
+    """p = 2: the mean block is singular at the edge, and the kept eigenvalues, with anisotropic couplings, hold all of
     that: the slope of what is left, on a teacher, between 0.01 and 0.03 of their width from the edge is within a
     third of that at 0.3 (the block's own slope there is more than five times as large)."""
     drawn = draw(Network(2, 2, 0.5), 600, 150, range(4), 3)
-    drawn = replace(drawn, labels=with_second_order(drawn.labels))
-    labels, order = drawn.labels, 2 * drawn.labels.n
-    bulk = label_bulk(labels, order, 25)
-    kept, at = kept_levels(drawn, bulk, order, 24), []
+    drawn = replace(drawn, data=with_second_order(drawn.data))
+    data, order = drawn.data, 2 * drawn.data.n
+    bulk = bulk_curve(data, order, 25)
+    kept, at = kept_eigenvalues(drawn, bulk, order, 24), []
     reach = kept.energies[:, -1] - bulk.edge
     for share in (0.01, 0.03, 0.25, 0.35):
-        t = t_at(labels, bulk.t_edge, bulk.edge - share * reach)
-        block = signal_block(labels, drawn.v, t, drawn.kinds)
-        add_anisotropy(block, anisotropy(labels, t), drawn.kinds)
-        at.append([part[:, 0, 0] for part in (block, block - kept_part(kept, labels.energy(t)))])
+        t = t_at(data, bulk.t_edge, bulk.edge - share * reach)
+        block = signal_block(data, drawn.v, t, drawn.kinds)
+        add_anisotropy(block, anisotropy(data, t), drawn.kinds)
+        at.append([part[:, 0, 0] for part in (block, block - kept_part(kept, data.energy(t)))])
     near, far = (at[1][k] - at[0][k] for k in (0, 1)), at[3][1] - at[2][1]
     whole, left = (part / 0.02 for part in near)
     assert np.all(np.abs(left / (far / 0.1) - 1) < 1 / 3)
@@ -135,25 +134,25 @@ def test_what_stands_for_the_levels_left_out_is_smooth_next_to_the_edge():
 
 
 @pytest.mark.parametrize("p", [1, 2])
-def test_couplings_of_levels_have_the_covariance_of_their_bulk(p):
-    """Bulks of one draw of labels, 200 of dimension 60: b b^T of their levels 3 to 6 to teacher and students, averaged, in
-    units of its diagonal: each entry within 5 standard errors and 0.12, the size of what the levels'
-    place and 1/N make (28 entries at most, false alarm 2e-5). Entries between students and teachers reach 0.3."""
+def test_couplings_of_eigenvalues_have_the_covariance_of_their_bulk(p):
+    """Bulks of one draw of preactivations, 200 of dimension 60: b b^T of their eigenvalues 3 to 6 to teacher and students,
+    averaged, in units of its diagonal: each entry within 5 standard errors and 0.12, the size of what the eigenvectors' place
+    and 1/N make (28 entries at most, false alarm 2e-5). Entries between students and teachers reach 0.3."""
     model, n, rng = Network(p, 3, 0.7), 60, np.random.default_rng(5)
     drawn = draw(model, 10 * n * p, n, range(1), 2)
     w = p + 3
     drawn = replace(drawn, v=drawn.v[..., :w], extremes=0 * drawn.extremes, present=drawn.present[:, :w])
-    drawn = replace(drawn, labels=with_second_order(drawn.labels))
-    labels, size = drawn.labels, int(drawn.labels.n[0])
-    bulk = label_bulk(labels, p * size, 7)
-    kept = kept_levels(drawn, bulk, np.array([p * size]), 6)
+    drawn = replace(drawn, data=with_second_order(drawn.data))
+    data, size = drawn.data, int(drawn.data.n[0])
+    bulk = bulk_curve(data, p * size, 7)
+    kept = kept_eigenvalues(drawn, bulk, np.array([p * size]), 6)
     covariance = np.einsum("lk,kab->ab", hats(np.array([2.0, 3.0, 4.0, 5.0]), 6) / 4, kept.covariance[0])
-    lam, v = labels.lam[0], drawn.v[0]
-    weights = labels.f[0][0][:, None, None] * np.eye(p) + (labels.f[-1] - labels.f[0])[0][:, None, None] * (
+    lam, v = data.lam[0], drawn.v[0]
+    weights = data.f[0][0][:, None, None] * np.eye(p) + (data.f[-1] - data.f[0])[0][:, None, None] * (
         lam[:, :, None] * lam[:, None] / np.sum(lam**2, axis=1)[:, None, None]
     )
     if p == 1:
-        weights = labels.f[0][0][:, None, None]
+        weights = data.f[0][0][:, None, None]
     found = []
     for _ in range(200):
         x = rng.standard_normal((len(lam), size))

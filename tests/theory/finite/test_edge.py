@@ -1,14 +1,14 @@
-"""Finite N at the edge: scale, label fluctuation, and the smooth edge of the typical draw against quenched draws."""
+"""Finite N at the edge: scale, fluctuation of the quenched edge, the smooth edge of the typical draw against quenched ones."""
 
 import math
 
 import numpy as np
 import pytest
 
-from theory.exact import committee_labels
+from theory.exact import committee_preactivations
 from theory.exact.bulk import bulk_edge
 from theory.exact.transition import bbp_threshold
-from theory.finite.edge import alpha_bbp_typical, finite_edge, label_variance, pole_probability, typical_edge
+from theory.finite.edge import alpha_bbp_typical, finite_edge, kernel_variance, pole_probability, typical_edge
 from theory.finite.quenched import quenched
 from theory.finite.tracy_widom import MEAN, VARIANCE
 from theory.general.dyson import Dyson, scalar_edge
@@ -18,8 +18,8 @@ from theory.model import Network
 def draw_edges(model, alpha, n, draws, seed):
     """Quenched edges of independent draws."""
     rng = np.random.default_rng(seed)
-    labels = (committee_labels(model, round(alpha * n), rng) for _ in range(draws))
-    return np.array([Dyson(model.weights(lam, model.outputs(u)), 1 / n).edge().value for lam, u in labels])
+    data = (committee_preactivations(model, round(alpha * n), rng) for _ in range(draws))
+    return np.array([Dyson(model.weights(lam, model.outputs(u)), 1 / n).edge().value for lam, u in data])
 
 
 def trace_edges(model, alpha, n, draws, seed):
@@ -27,7 +27,7 @@ def trace_edges(model, alpha, n, draws, seed):
     rng = np.random.default_rng(seed)
     p, edges = model.p, []
     for _ in range(draws):
-        lam, u = committee_labels(model, round(alpha * n), rng)
+        lam, u = committee_preactivations(model, round(alpha * n), rng)
         y, yhat = np.mean(u**2, axis=1), np.mean(lam**2, axis=1)
         values = 2 / p * np.stack([yhat - y, 3 * yhat - y]) / (model.a + y)
         c = np.array([(p - 1) / p, 1 / p])[:, None] / n * np.ones(len(y))
@@ -44,7 +44,7 @@ def trace_edges(model, alpha, n, draws, seed):
         (3, 0.3, 1.0, 400),
     ],
 )
-def test_labels_move_the_edge_by_the_predicted_amount(p, a, alpha, n):
+def test_preactivations_move_the_edge_by_the_predicted_amount(p, a, alpha, n):
     """150 draws: the sample standard deviation of a Gaussian is within 23% of the true one at 4 sigma (1 in 15,000)."""
     model = Network(p, 1, a)
     predicted = finite_edge(model, alpha, n).edge_error
@@ -53,18 +53,18 @@ def test_labels_move_the_edge_by_the_predicted_amount(p, a, alpha, n):
     assert abs(found.mean() - bulk_edge(model, alpha).value) < 4 * predicted / math.sqrt(150) + 20 / n
 
 
-def test_label_variance_is_that_of_z_at_fixed_g():
-    """p = 2, straight from labels: 400,000 of them give the variance to 1% (fourth moments are moderate here)."""
+def test_kernel_variance_is_that_of_z_at_fixed_g():
+    """p = 2, straight from preactivations: 400,000 of them give the variance to 1% (fourth moments are moderate here)."""
     model, g = Network(2, 2, 0.7), -0.6
-    lam, u = committee_labels(model, 400_000, np.random.default_rng(0))
+    lam, u = committee_preactivations(model, 400_000, np.random.default_rng(0))
     weights = model.weights(lam, model.outputs(u))
     terms = np.trace(weights @ np.linalg.inv(np.eye(2) - g * weights), axis1=1, axis2=2) / 2
-    assert label_variance(model, g) == pytest.approx(terms.var(), rel=0.01)
+    assert kernel_variance(model, g) == pytest.approx(terms.var(), rel=0.01)
 
 
 def test_scale_is_that_of_the_quenched_edge_at_large_n():
     model, n = Network(1, 1, 0.5), 100_000
-    lam, u = committee_labels(model, 80_000, np.random.default_rng(1))
+    lam, u = committee_preactivations(model, 80_000, np.random.default_rng(1))
     assert quenched(model, lam, u, n).scale == pytest.approx(finite_edge(model, 0.8, n).scale, rel=0.03)
 
 
@@ -114,10 +114,10 @@ def test_typical_threshold_limits():
     assert far == pytest.approx(bbp_threshold(discontinuous).alpha, rel=0.01)
 
 
-def test_pole_probability_counts_labels():
-    """2e6 labels, about 16,000 beyond the pole: 5 sigma is 4%."""
+def test_pole_probability_counts_data_points():
+    """2e6 data points, about 16,000 beyond the pole: 5 sigma is 4%."""
     model, delta = Network(2, 2, 0.7), 0.4
-    lam, u = committee_labels(model, 2_000_000, np.random.default_rng(3))
+    lam, u = committee_preactivations(model, 2_000_000, np.random.default_rng(3))
     y, yhat = np.mean(u**2, axis=1), np.mean(lam**2, axis=1)
     found = np.mean(delta * y > model.a + (1 + delta) * yhat)
     assert pole_probability(model, delta) == pytest.approx(found, abs=5 * math.sqrt(found / len(y)))

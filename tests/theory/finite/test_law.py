@@ -13,7 +13,7 @@ from theory import Network, bbp_threshold, bulk_edge, density, finite
 from theory.checks import NotConverged, ParameterError
 from theory.exact.density import level_overlap, overlap_density
 from theory.finite.edge import AMPLITUDES, critical_amplitude
-from theory.finite.law import doubt, doubts, law_of_labels
+from theory.finite.law import doubt, doubts, quenched_law
 
 DATA = Path(__file__).parents[3] / "data" / "finite_size"
 
@@ -71,18 +71,18 @@ def test_law_of_three_teachers_where_the_density_is_narrow():
         assert abs(mean - found.mean()) < 4 * np.hypot(error, found.std() / np.sqrt(250)), name
 
 
-def test_scatter_at_fixed_labels_is_that_of_dense_samples():
-    """p = 1, a = 0.6, alpha = 2.47, N = 100: 300 samples that share their labels and 400 draws of law_of_labels. Standard
-    deviation of the lowest eigenvalue within a fifth, 3.7 standard errors of both (false alarm 2e-4); with as many labels told
-    by themselves as the dimension allows it is a third too large. Mean within 4 standard errors (6e-5)."""
+def test_scatter_at_fixed_preactivations_is_that_of_dense_samples():
+    """p = 1, a = 0.6, alpha = 2.47, N = 100: 300 samples that share their preactivations and 400 draws of quenched_law.
+    Standard deviation of the lowest eigenvalue within a fifth, 3.7 standard errors of both (false alarm 2e-4); with as many
+    extreme data points as the dimension allows it is a third too large. Mean within 4 standard errors (6e-5)."""
     model, n, rng = Network(1, 1, 0.6), 100, np.random.default_rng(3)
-    labels = rng.standard_normal((247, 2))  # of orthogonal student and teacher
-    weights = model.weights(labels[:, :1], model.outputs(labels[:, 1:]))[:, 0, 0]
+    data = rng.standard_normal((247, 2))  # of orthogonal student and teacher
+    weights = model.weights(data[:, :1], model.outputs(data[:, 1:]))[:, 0, 0]
     lowest = []
     for _ in range(300):
-        x = np.hstack([labels, rng.standard_normal((247, n - 2))])
+        x = np.hstack([data, rng.standard_normal((247, n - 2))])
         lowest.append(eigh(x.T @ (weights[:, None] * x) / n, eigvals_only=True, subset_by_index=[0, 0])[0])
-    law, found = law_of_labels(model, labels[:, :1], labels[:, 1:], n, draws=400), np.array(lowest)
+    law, found = quenched_law(model, data[:, :1], data[:, 1:], n, draws=400), np.array(lowest)
     assert abs(law.lowest.std() / found.std() - 1) < 0.2
     error = np.hypot(law.lowest.std() / 20, found.std() / np.sqrt(300))
     assert abs(law.lowest.mean() - found.mean()) < 4 * error
@@ -194,14 +194,14 @@ def test_amplitudes_are_those_of_a_critical_goe():
         critical_amplitude(Network(1, 9, 0.5))
 
 
-def test_overlaps_of_levels_add_up_to_the_density():
-    """Levels 1 to 20 hold what the signal has below the 20th; three of section 11's numbers; what is refused."""
+def test_overlaps_of_eigenvalues_add_up_to_the_density():
+    """Eigenvalues 1 to 20 hold what the signal has below the 20th; three of section 11's numbers; what is refused."""
     model = Network(1, 1, 0.5)
     np.testing.assert_allclose(level_overlap(model, 0.8, 400, [1, 2, 3]), [0.046, 0.020, 0.015], atol=6e-4)
     parts = level_overlap(model, 0.8, 400, np.arange(1, 21))
     assert parts.sum() == pytest.approx(
         level_overlap(model, 0.8, 20, 1), rel=1e-2
-    )  # one level of 20 is 20 of 400
+    )  # one eigenvalue of 20 is 20 of 400
     assert np.all(np.diff(parts) < 0)
     with pytest.raises(ParameterError, match="k must be at most"):
         level_overlap(model, 0.8, 100, 90)
@@ -214,8 +214,8 @@ def test_overlaps_of_levels_add_up_to_the_density():
 )
 def test_curves_are_smooth(model):
     """Second differences of a mean of 32 draws at steps of 0.04 in alpha, over sqrt(6) standard errors: 1 for independent
-    draws; 0.24 to 0.35 (p = 2) for labels in order of arrival. 0.11 and 0.05 here, as draws lose extreme labels one at a time
-    along alpha; below 0.15 and 0.1."""
+    draws; 0.24 to 0.35 (p = 2) for preactivations in order of arrival. 0.11 and 0.05 here, as draws lose extreme data points
+    one at a time along alpha; below 0.15 and 0.1."""
     law = finite.law(model, np.arange(80, 160, 4) / 100, 100, draws=32)
     for name in ("overlap", "lowest"):
         mean, error = law.mean(name)
@@ -233,7 +233,7 @@ def test_curves_are_smooth(model):
     ],
 )
 def test_tiny_matrices_have_a_law_or_none(shape):
-    """Draws whose bulk is too small to have levels are left out, without a warning."""
+    """Draws whose bulk is too small to have eigenvalues are left out, without a warning."""
     p, p_star, a, n = shape
     law = finite.law(Network(p, p_star, a), np.linspace(0.1, 6, 24)[1::4], n, draws=20)
     assert np.any(np.isfinite(law.lowest)) and np.all((law.overlap >= 0) | np.isnan(law.overlap))

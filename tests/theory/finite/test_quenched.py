@@ -1,12 +1,12 @@
-"""The theory of one draw of labels: against plain root finding on the determinant, identities, and dense matrices."""
+"""The theory of one draw of preactivations: against plain root finding on the determinant, identities, and dense matrices."""
 
 import numpy as np
 import pytest
 from scipy.optimize import brentq
 
 import theory
-from theory.exact import committee_labels
-from theory.finite.quenched import level_push, quenched
+from theory.exact import committee_preactivations
+from theory.finite.quenched import edge_displacement, quenched
 from theory.finite.tracy_widom import MEAN, tracy_widom_scale
 from theory.general.dyson import Dyson
 from theory.general.spikes import SpikeBlock
@@ -30,7 +30,7 @@ CASES = [(1, 1, 0.5, 3.0), (2, 1, 0.3, 2.5), (2, 2, 0.3, 5.0), (3, 1, 0.5, 2.5)]
 @pytest.mark.parametrize(("p", "p_star", "a", "alpha"), CASES)
 def test_outliers_and_overlaps_against_the_determinant(p, p_star, a, alpha):
     model, n = Network(p, p_star, a), 200
-    lam, u = committee_labels(model, round(alpha * n), np.random.default_rng(p + p_star))
+    lam, u = committee_preactivations(model, round(alpha * n), np.random.default_rng(p + p_star))
     result = quenched(model, lam, u, n)
     v, inner = np.hstack([u, lam]), n - p - p_star
     dyson, unit = Dyson(model.weights(lam, model.outputs(u)), 1 / inner), inner / n
@@ -56,7 +56,7 @@ def test_outliers_and_overlaps_against_the_determinant(p, p_star, a, alpha):
 
 def test_bisection_finds_the_same_outlier():
     model, n = Network(2, 1, 0.3), 200
-    lam, u = committee_labels(model, 500, np.random.default_rng(3))
+    lam, u = committee_preactivations(model, 500, np.random.default_rng(3))
     result = quenched(model, lam, u, n)
     v, inner = np.hstack([u, lam]), n - 3
     dyson = Dyson(model.weights(lam, model.outputs(u)), 1 / inner)
@@ -64,10 +64,10 @@ def test_bisection_finds_the_same_outlier():
     assert found[1] * inner / n == pytest.approx(result.outliers[0], rel=1e-11)
 
 
-def test_permuting_and_rotating_labels_changes_nothing():
+def test_permuting_and_rotating_preactivations_changes_nothing():
     model, n = Network(3, 2, 0.4), 150
     rng = np.random.default_rng(2)
-    lam, u = committee_labels(model, 700, rng)
+    lam, u = committee_preactivations(model, 700, rng)
     turn, turn_star = (np.linalg.qr(rng.standard_normal((k, k)))[0] for k in (3, 2))
     order = rng.permutation(700)
     one, two = quenched(model, lam, u, n), quenched(model, lam[order] @ turn, u[order] @ turn_star, n)
@@ -77,12 +77,12 @@ def test_permuting_and_rotating_labels_changes_nothing():
 
 
 def test_large_draws_approach_the_reference_points(reference):
-    """Labels move the edge by O(N^{-1/2}): at n = 40,000 its standard deviation is below 0.02; 5 sigma on
+    """Preactivations move the edge by O(N^{-1/2}): at n = 40,000 its standard deviation is below 0.02; 5 sigma on
     one fixed seed."""
     n = 40_000
     for point in (row for row in reference["points"] if row["outlier"] is not None and row["p"] <= 2):
         model = Network(point["p"], point["p_star"], point["a"])
-        lam, u = committee_labels(model, round(point["alpha"] * n), np.random.default_rng(0))
+        lam, u = committee_preactivations(model, round(point["alpha"] * n), np.random.default_rng(0))
         result = quenched(model, lam, u, n)
         assert abs(result.edge - point["edge"]) < 0.06
         assert abs(np.nanmean(result.outliers) - point["outlier"]) < 0.06
@@ -90,7 +90,7 @@ def test_large_draws_approach_the_reference_points(reference):
 
 
 def dense(model, n, m, rng):
-    """Eigenvalues of one dense Hessian with the labels of its own data."""
+    """Eigenvalues of one dense Hessian with the preactivations of its own data."""
     p, q = model.p, model.p_star
     student = rng.standard_normal((p, n))
     student *= np.sqrt(n) / np.linalg.norm(student, axis=1, keepdims=True)
@@ -119,10 +119,10 @@ def test_edges_follow_dense_samples_one_by_one():
 
 
 @pytest.mark.parametrize("p", [1, 2])
-def test_a_direction_without_labels_of_its_own_is_one_dimension_more(p):
+def test_a_direction_that_no_weight_depends_on_is_one_dimension_more(p):
     """Xi = Z + Q for projections that are all 1: the push is the derivative of the edge in the dimension."""
     model, inner, more = Network(p, 1, 0.3), 100, 1e-3
-    lam, u = committee_labels(model, 250, np.random.default_rng(p))
+    lam, u = committee_preactivations(model, 250, np.random.default_rng(p))
     weights = model.weights(lam, model.outputs(u))
 
     def edge_of(dimension):
@@ -131,16 +131,16 @@ def test_a_direction_without_labels_of_its_own_is_one_dimension_more(p):
     dyson = Dyson(weights, 1 / inner)
     block, edge = SpikeBlock(dyson, np.ones((250, 1))), dyson.edge()
     slope = (edge_of(inner + more) - edge_of(inner - more)) / (2 * more)
-    push = level_push(block, edge, inner, 0.0)
+    push = edge_displacement(block, edge, inner, 0.0)
     assert push < 0 and push == pytest.approx(slope, rel=1e-6)
 
 
 @pytest.mark.parametrize(("p", "alpha"), [(1, 1.5), (2, 1.0)])
 def test_nothing_jumps_as_an_outlier_appears(p, alpha):
-    """The labels of one draw, at 40 values of a: where an outlier appears the curves have kinks (second differences to 0.3/n),
-    no jumps (4 to 6/n between the edges of dimension n and of n - p - p_star)."""
+    """The preactivations of one draw, at 40 values of a: where an outlier appears the curves have kinks (second differences to
+    0.3/n), no jumps (4 to 6/n between the edges of dimension n and of n - p - p_star)."""
     n, rng = 60, np.random.default_rng(1)
-    lam, u = committee_labels(Network(p, 1, 1.0), round(alpha * n), rng)
+    lam, u = committee_preactivations(Network(p, 1, 1.0), round(alpha * n), rng)
     found = [quenched(Network(p, 1, a), lam, u, n) for a in np.geomspace(0.05, 5, 40)]
     counts = {np.isfinite(each.outliers).sum() for each in found}
     assert counts == {0, 1}
@@ -166,10 +166,10 @@ def test_scale_of_a_constant_spectrum():
 @pytest.mark.parametrize(
     ("p", "p_star", "a", "alpha"), [(1, 1, 0.1, 0.8), (1, 1, 0.5, 12.0), (2, 1, 0.3, 10.0), (4, 1, 0.5, 4.0)]
 )
-def test_the_lowest_level_of_the_bulk_follows_tracy_and_widom_about_the_edge(p, p_star, a, alpha):
-    """200 samples of order 100 (200 at p > 1): the mean of the level above the outliers there are, within 3 standard errors and
-    0.1 of Tracy-Widom's (one alarm in a hundred). The edge of dimension n fails beside outliers, that of n - p - p_star at
-    p > 1 (docs/appendix_finite_n.md)."""
+def test_the_lowest_eigenvalue_of_the_bulk_follows_tracy_and_widom_about_the_edge(p, p_star, a, alpha):
+    """200 samples of order 100 (200 at p > 1): the mean of the eigenvalue above the outliers there are, within 3 standard
+    errors and 0.1 of Tracy-Widom's (one alarm in a hundred). The edge of dimension n fails beside outliers, that of n - p -
+    p_star at p > 1 (docs/appendix_finite_n.md)."""
     model, n, rng = Network(p, p_star, a), 100 if p < 4 else 50, np.random.default_rng(7)
     rest = []
     for _ in range(200):
@@ -181,7 +181,7 @@ def test_the_lowest_level_of_the_bulk_follows_tracy_and_widom_about_the_edge(p, 
 
 
 def one_sample(model, alpha, n, rng):
-    """Lowest eigenvalue of a dense Hessian with p = 1, and its labels and overlaps, teacher first."""
+    """Lowest eigenvalue of a dense Hessian with p = 1, and its preactivations and overlaps, teacher first."""
     rows = np.vstack([np.linalg.qr(rng.standard_normal((n, model.p_star)))[0].T, rng.standard_normal((1, n))])
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     x = rng.standard_normal((round(alpha * n), n))

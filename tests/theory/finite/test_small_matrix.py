@@ -1,19 +1,19 @@
-"""The small matrix: what it need not depend on, and draws that share their labels."""
+"""The small matrix: what it need not depend on, and draws that share their preactivations."""
 
 import numpy as np
 
 from theory import finite
 from theory.finite import draw as draw_module
 from theory.finite import small_matrix
-from theory.finite.draw import drawn_labels, gram_factor
-from theory.finite.law import law_of_labels
+from theory.finite.draw import draw_preactivations, gram_factor
+from theory.finite.law import quenched_law
 from theory.finite.small_matrix import small_pairs
 from theory.model import Network
 
 
 def test_law_is_steady_in_what_it_need_not_depend_on(monkeypatch):
-    """p = 2, p_star = 3, a = 0.6, alpha = 7, N = 100, 64 draws: with twice the levels told one by one, the chord of the
-    block half as far from the edge, and other labels extreme, mean q2 moves by less than 5 % and 4 standard errors, the
+    """p = 2, p_star = 3, a = 0.6, alpha = 7, N = 100, 64 draws: with twice the kept eigenvalues, the chord of the
+    block half as far from the edge, and other data points extreme, mean q2 moves by less than 5 % and 4 standard errors, the
     lowest eigenvalue by less than a fifth of its scatter and 4 (false alarm 4e-4)."""
     model, alpha, n = Network(2, 3, 0.6), 7.0, 100
     base = finite.law(model, alpha, n, draws=64)
@@ -38,15 +38,15 @@ def test_overlaps_are_shares():
     assert np.all(pairs.known[:, :4])
 
 
-def test_draws_with_given_labels_are_those_of_the_labels():
-    """A draw whose own labels are given to it is the same draw; others share its edge and scatter about it."""
+def test_draws_with_given_preactivations_are_those_of_the_preactivations():
+    """A draw whose own preactivations are given to it is the same draw; others share its edge and scatter about it."""
     model, m, n = Network(1, 1, 0.5), 800, 200
-    own = drawn_labels(model, m, n, range(1), 3)[0]  # as the law draws them
+    own = draw_preactivations(model, m, n, range(1), 3)[0]  # as the law draws them
     factor = gram_factor(model, n, np.random.default_rng([3, 0, 5]))
     lam, u, gram = own.lam[0], own.u[0], factor @ factor.T
     free, given = (
         finite.law(model, m / n, n, draws=2, seed=3),
-        law_of_labels(model, lam, u, n, gram=gram, draws=2, seed=3),
+        quenched_law(model, lam, u, n, gram=gram, draws=2, seed=3),
     )
     # grids of energies are made for all draws of a call together
     np.testing.assert_allclose(given.lowest[0], free.lowest[0], rtol=1e-3)

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from theory.checks import NotConverged, ParameterError
-from theory.exact import committee_labels
+from theory.exact import committee_preactivations
 from theory.general.dyson import Dyson, scalar_edge
 from theory.general.spikes import SpikeBlock
 from theory.model import Network
@@ -13,7 +13,7 @@ from theory.model import Network
 
 def draw(p, p_star=1, a=0.5, alpha=2.0, n=200, seed=0):
     model = Network(p, p_star, a)
-    lam, u = committee_labels(model, round(alpha * n), np.random.default_rng(seed))
+    lam, u = committee_preactivations(model, round(alpha * n), np.random.default_rng(seed))
     return model.weights(lam, model.outputs(u)), u, n
 
 

@@ -1,4 +1,4 @@
-"""Extreme labels and those that stand for the rest: their law, and that of all labels where few are drawn."""
+"""Extreme data points and those that stand for the rest: their law, and that of all data points where few are drawn."""
 
 import math
 
@@ -7,21 +7,21 @@ import pytest
 
 import theory
 from theory import finite
-from theory.exact import committee_labels
+from theory.exact import committee_preactivations
 from theory.exact.bulk import z_of_g
 from theory.exact.transition import bbp_threshold
-from theory.finite import draw, many_labels
-from theory.finite.many_labels import LabelTail
+from theory.finite import draw, large_n
+from theory.finite.large_n import SplitLaw
 from theory.model import Network
 
 MODELS = [(1, 1, 0.5), (1, 2, 0.05), (2, 1, 0.3), (3, 2, 1.0), (5, 1, 0.5)]
 
 
 @pytest.mark.parametrize(("p", "p_star", "a"), MODELS)
-def test_quadrature_of_the_labels_that_are_not_extreme(p, p_star, a):
-    """With hardly any label extreme the mean over the rest is K(g) of the N = inf theory."""
+def test_quadrature_of_the_data_points_that_are_not_extreme(p, p_star, a):
+    """With hardly any data point extreme the mean over the rest is K(g) of the N = inf theory."""
     model = Network(p, p_star, a)
-    tail, g = LabelTail(model, 1e10, 1, 10), -0.8 * p / 2
+    tail, g = SplitLaw(model, 1e10, 1, 10), -0.8 * p / 2
     yhat, y, share = tail.nodes
     low, high = ((2 / p) * (c * yhat - y) / (a + y) for c in (1, 3))
     mean = share @ ((p - 1) * low / (1 - g * low) + high / (1 - g * high)) / p
@@ -30,11 +30,11 @@ def test_quadrature_of_the_labels_that_are_not_extreme(p, p_star, a):
 
 
 @pytest.mark.parametrize(("p", "p_star", "a"), MODELS)
-def test_extreme_labels_have_the_law_of_extreme_labels(p, p_star, a):
-    """Against a million labels drawn in full, some 2,000 of them extreme in either: means at 5 sigma, counts at 6."""
+def test_extreme_data_points_have_the_law_of_extreme_data_points(p, p_star, a):
+    """Against a million data points drawn in full, some 2,000 of them extreme in either: means at 5 sigma, counts at 6."""
     model, rng = Network(p, p_star, a), np.random.default_rng(p)
-    tail = LabelTail(model, 1e6, 2000, 10)
-    lam, u = committee_labels(model, 1_000_000, rng)
+    tail = SplitLaw(model, 1e6, 2000, 10)
+    lam, u = committee_preactivations(model, 1_000_000, rng)
     y, yhat = np.mean(u**2, axis=1), np.mean(lam**2, axis=1)
     extreme = y > tail.cut(yhat)
     own_lam, own_y, arrival = tail.extreme(rng)
@@ -49,23 +49,23 @@ def test_extreme_labels_have_the_law_of_extreme_labels(p, p_star, a):
 @pytest.mark.parametrize(
     "model", [pytest.param(Network(1, 1, 2.0), marks=pytest.mark.slow), Network(2, 1, 1.0)]
 )
-def test_law_is_that_of_all_labels_where_few_of_them_are_drawn(model, monkeypatch):
-    """N = 1,500, 0.8 alpha_BBP, 50 draws of either: means within 4 standard errors (false alarm 3e-4 a case); labels add up."""
+def test_law_is_that_of_all_data_points_where_few_of_them_are_drawn(model, monkeypatch):
+    """N = 1,500, 0.8 alpha_BBP, 50 draws of either: means within 4 standard errors (false alarm 3e-4); weights add up."""
     n, alpha = 1500, 0.8 * bbp_threshold(model).alpha
     every = finite.law(model, alpha, n, draws=50)
     monkeypatch.setattr(draw, "SINGLY", 1000)
-    monkeypatch.setattr(many_labels, "REST", 400)
-    monkeypatch.setattr(many_labels, "EXTREMES", 200)
-    many_labels._tail.cache_clear()
+    monkeypatch.setattr(large_n, "REST", 400)
+    monkeypatch.setattr(large_n, "EXTREMES", 200)
+    large_n._tail.cache_clear()
     few = finite.law(model, alpha, n, draws=50, seed=1)
     for name in ("lowest", "overlap", "overlap_lowest", "overlap_next", "informative"):
         (one, one_error), (two, two_error) = every.mean(name), few.mean(name)
         assert abs(one - two) < 4 * math.hypot(one_error, two_error), name
-    told, *_ = draw.drawn_labels(model, round(alpha * n), n, range(20), 0)
+    told, *_ = draw.draw_preactivations(model, round(alpha * n), n, range(20), 0)
     numbers = told.weight.sum(axis=1)
     assert told.lam.shape[1] < told.weight.shape[1] and told.lam.shape[1] < alpha * n
     assert abs(numbers.mean() / (alpha * n) - 1) < 0.02  # of the extreme ones the number is drawn
-    many_labels._tail.cache_clear()
+    large_n._tail.cache_clear()
 
 
 def test_law_at_a_hundred_million_dimensions_is_the_outlier():

@@ -1,19 +1,17 @@
-"""Preactivations of a very large sample: extreme ones drawn one by one, and others that stand for all the rest.
+"""Preactivations of a very large sample: extreme data points drawn one by one, and others that stand for all the rest.
 
-A label is the pair (lambda, u) of one sample, as in theory.finite.bulk.
+At N = 1e8 the edge and outliers of a draw depend on a single data point only if it comes close to ending the branch of
+t = -2 g / p. One with preactivations (lam, u) has its pole at t = (a + y) / (y - c yhat), with c = 3 for p = 1 and 1 otherwise.
+The approximation, for the first M = alpha N data points of a draw:
 
-At N = 1e8 the edge and outliers of a draw depend on single labels only through those that come close to
-ending the walk of t = -2 g / p: label (lam, u) has its pole at t = (a + y) / (y - c yhat), with c = 3 for p =
-1 and 1 otherwise. The approximation, for the first M = alpha N labels of a draw:
-
-* Extreme labels, those with a pole below 1 + delta_cut (about EXTREMES of them at alpha_BBP), are drawn exactly: their number
-  is Poisson (binomial with EXTREMES << M), yhat comes by rejection from a tilted gamma law, y from the tail of its
-  chi-square law, the direction of lam is uniform.
-* The sum over all others is Gaussian with the mean and the covariance of M times one label. With REST labels drawn from that
-  law, s = sqrt(REST / M), it is written as those labels with one weight s M / REST and nodes of the mean with 1 - s of the
-  weight, so that every sum over labels has the mean and the variance it has over all of them: of Phi, of y Phi, and of
-  v v^T (x) Phi for the projections v on any direction. The nodes have no projections of their own, only their mean, v v^T ->
-  y I on the teacher and I elsewhere: Gauss-Legendre in yhat and y.
+* Extreme data points, those with a pole below 1 + delta_cut (about EXTREMES of them at alpha_BBP), are drawn exactly. Their
+  number is Poisson (binomial with EXTREMES << M). yhat comes by rejection from an exponentially tilted gamma law, y from the
+  tail of its chi-square law, and the direction of lam is uniform.
+* The sum over all others is Gaussian, with M times the mean and the covariance of one data point. REST data points are drawn
+  from that law. With s = sqrt(REST / M) each of them has the weight s M / REST, and nodes of the mean have 1 - s of the weight.
+  So every sum has the mean and the variance it has over all data points: that of Phi, of y Phi, and of v v^T (x) Phi for the
+  projections v on any direction. The nodes have no projections of their own, only their mean, v v^T -> y I on the teacher and I
+  on all else: Gauss-Legendre in yhat and y.
 
 The draws of one seed are the same along alpha up to 2 alpha_BBP, and from octave to octave beyond.
 """
@@ -27,25 +25,25 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaincc, gammainccinv, gammaln
 
-from theory.exact import committee_labels
+from theory.exact import committee_preactivations
 from theory.finite.edge import pole_probability
 from theory.general.spectrum import threshold
 from theory.model.network import Network
 
 Array = NDArray[np.float64]
 
-EXTREMES, REST = 500, 1000  # samples told one by one at alpha_BBP, and those that stand for all others
-STORED = 4 * (EXTREMES + REST)  # samples of a draw in memory, at the most
-WIDEST = 8  # p beyond which the law draws every label at any N
+EXTREMES, REST = 500, 1000  # extreme data points at alpha_BBP, and those that stand for all others
+STORED = 4 * (EXTREMES + REST)  # data points of a draw in memory, at the most
+WIDEST = 8  # p beyond which the law draws every data point at any N
 _NODES = 36  # Gauss-Legendre nodes in yhat and in y
 _REACH = 9.0  # of the chi laws beyond their mean: exp(-40)
 
 
-class LabelTail:
-    """The law of one label split at the pole 1 + delta, with `extremes` of `samples` labels expected below it.
+class SplitLaw:
+    """The law of one data point's preactivations, split at the pole 1 + delta: of `samples`, `extremes` are expected below it.
 
-    rest            how many labels stand for the fluctuation of all others
-    nodes (3, k)    yhat, y and probability of labels that are not extreme;  mass  their whole probability
+    rest            how many data points stand for the fluctuation of all others
+    nodes (3, k)    yhat, y and probability of those that are not extreme;  mass  their whole probability
     """
 
     def __init__(self, model: Network, samples: float, extremes: int, rest: int):
@@ -71,11 +69,11 @@ class LabelTail:
         self.mass = float(self.nodes[2].sum())
 
     def cut(self, yhat: Array) -> Array:
-        """The y above which a label counts as extreme."""
+        """The y above which a data point counts as extreme."""
         return (self.model.a + self.c * (1 + self.delta) * yhat) / self.delta
 
     def extreme(self, rng: np.random.Generator) -> tuple[Array, Array, Array]:
-        """lam (k, p), y (k,) and arrival in (0, 1) of the extreme ones among the labels of one sample."""
+        """lam (k, p), y (k,) and arrival in (0, 1) of the extreme ones among the data points of one sample."""
         # Poisson in place of binomial: extremes are rare among the samples.
         number = rng.poisson(self.samples * pole_probability(self.model, self.delta))
         half, start = self.model.p_star / 2, float(self.cut(np.zeros(1))[0])
@@ -99,15 +97,15 @@ class LabelTail:
         return np.sqrt(self.p * yhat)[:, None] * direction, y, rng.random(number)
 
     def others(self, rng: np.random.Generator) -> tuple[Array, Array]:
-        """lam (k, p) and y (k,) of `rest` labels that are not extreme."""
-        lam, u = committee_labels(self.model, 2 * self.rest, rng)
+        """lam (k, p) and y (k,) of `rest` data points that are not extreme."""
+        lam, u = committee_preactivations(self.model, 2 * self.rest, rng)
         y = np.mean(u**2, axis=1)
         # Twice as many are drawn as are wanted: most are not extreme.
         keep = np.flatnonzero(y <= self.cut(np.mean(lam**2, axis=1)))[: self.rest]
         return lam[keep], y[keep]
 
-    def labels(self, rng: np.random.Generator, m: int) -> tuple[Array, Array]:
-        """Preactivations (k, p + p_star) of the labels of one draw of m that are drawn, and how many each stands for."""
+    def draw(self, rng: np.random.Generator, m: int) -> tuple[Array, Array]:
+        """Preactivations (k, p + p_star) of the data points drawn for one draw of m, and how many each stands for."""
         lam, y, arrival = self.extreme(rng)
         here, (rest_lam, rest_y) = arrival * self.samples <= m, self.others(rng)
         kept = min(self.rest, round(m * self.mass))
@@ -121,13 +119,17 @@ class LabelTail:
         return np.hstack([lam, u])[chosen], weight[chosen]
 
 
-def standing(model: Network, m: int, n: int, chosen: range, seed: int) -> tuple[Array, Array, Array, float]:
-    """Labels of the draws `chosen` of m samples in dimension n: preactivations (q, k, p + p_star) of orthogonal students and
-    teacher, how many labels each stands for (q, k), nodes (3, k') with yhat, y and weight of the mean of the others, k' = 0
-    where there are none, and how many labels are not extreme in the mean."""
+def representatives(
+    model: Network, m: int, n: int, chosen: range, seed: int
+) -> tuple[Array, Array, Array, float]:
+    """The few data points that stand for the m of the draws `chosen` in dimension n.
+
+    Preactivations (q, k, p + p_star) of orthogonal students and teacher; how many data points each stands for (q, k); nodes (3,
+    k') with yhat, y and weight of the mean of the others, k' = 0 where there are none; how many are not extreme in the mean.
+    """
     octave = max(1, math.ceil(math.log2(m / (threshold(model).alpha * n))))
     tail, p = _tail(model, n, octave), int(model.p)
-    draws = [tail.labels(np.random.default_rng([seed, number, 4, octave]), m) for number in chosen]
+    draws = [tail.draw(np.random.default_rng([seed, number, 4, octave]), m) for number in chosen]
     most = max(len(weight) for _, weight in draws)
     normals, weights = np.ones((len(draws), most, p + model.p_star)), np.zeros((len(draws), most))
     normals[..., p:] = 0  # places left empty: a weight F above 0 that counts for nothing
@@ -140,8 +142,8 @@ def standing(model: Network, m: int, n: int, chosen: range, seed: int) -> tuple[
 
 
 @lru_cache(maxsize=16)
-def _tail(model: Network, n: int, octave: int) -> LabelTail:
-    return LabelTail(model, threshold(model).alpha * n * 2.0**octave, EXTREMES * 2**octave, REST)
+def _tail(model: Network, n: int, octave: int) -> SplitLaw:
+    return SplitLaw(model, threshold(model).alpha * n * 2.0**octave, EXTREMES * 2**octave, REST)
 
 
 def _chi_square(k: int, ends: Array) -> tuple[Array, Array]:
