@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     digits = text.DIGITS[form] if args.digits is None else min(options.integer()("digits", args.digits), 17)
     name, table = _chosen(found, args.table)
     if args.columns is not None:
-        table = text.chosen(table, _columns(name, quantities(table), args.columns))
+        table = text.chosen(table, _columns(name, table, quantities(table), args.columns))
     elif form == "latex":
         table, left = text.fitting(table)
         if left:
@@ -104,11 +104,13 @@ def _chosen(found: Mapping[str, pd.DataFrame], name: str | None) -> tuple[str, p
     return name, found[name]
 
 
-def _columns(name: str, held: list[str], asked: str) -> list[str]:
+def _columns(name: str, table: pd.DataFrame, held: list[str], asked: str) -> list[str]:
     """The columns of these names, in this order."""
     names = [each.strip() for each in asked.split(",")]
     for each in names:
         if each not in held:
+            if each in table:
+                raise ParameterError(f"{each!r} comes with its value, which is what columns must name")
             near = options.nearest(each, held)
             raise ParameterError(f"no column {each!r}{near}; {name} has {', '.join(held)}")
         if names.count(each) > 1:

@@ -316,6 +316,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _output(args: argparse.Namespace) -> Path:
+    if not args.files and args.spectrum is None:
+        raise ParameterError("FILE or --spectrum ALPHA must be given")
     if args.out is None and len(args.files) != 1:
         why = "no FILE" if not args.files else "more than one FILE"
         raise ParameterError(f"out must be given where there is {why} to name the picture after")
@@ -337,8 +339,6 @@ def _draw(args: argparse.Namespace, out: Path) -> None:
         )
     look = {name: getattr(args, name) for name in ("width", "dpi", *LOOK)} | {"out": out}
     if args.spectrum is None:
-        if not args.files:
-            raise ParameterError("FILE or --spectrum ALPHA must be given")
         draw(args.files, model=args.model, **look)
         return
     if len(args.files) > 1:

@@ -27,7 +27,7 @@ from theory.finite.law import UNKNOWN, law_bytes
 from theory.finite.threshold import OBSERVABLES, answer
 from theory.model import Network
 
-LAW = "± is of the number of draws alone; how far the law lies from samples, docs/finite_n.md says (--samples checks)"
+LAW = "± is of the number of draws alone; docs/finite_n.md says how far the law lies from samples (--samples checks)"
 EXAMPLE = """  bbp quantile --n 800 --p 2 --a 1.5 --q2 0.1 --share 0.9      alpha at which 90 % of draws have q2 > 0.1
   bbp quantile --n 800 --p 2 --a 1.5 --alpha 1.5               share of draws with q2 > 0.1 there
   bbp quantile --alpha 1.5 --p 2 --a 1.5 --share 0.9           N at which it is 90 %

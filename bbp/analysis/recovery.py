@@ -153,7 +153,7 @@ def _half(found: xr.Dataset, seen: xr.Dataset) -> list[str]:
 def _place(middle: float, error: float, alpha: np.ndarray, share: np.ndarray) -> str:
     if not np.isfinite(middle):
         below = np.isfinite(share[0]) and share[0] > 0.5
-        return f"below alpha = {alpha[0]:g}" if below else f"not up to alpha = {alpha[-1]:g}"
+        return f"below alpha = {alpha[0]:g}" if below else f"at no alpha up to {alpha[-1]:g}"
     if not np.isfinite(error):
         return f"near alpha = {middle:.3g} (too near an end of the grid for an error)"
     return "at alpha = " + " ± ".join(matched(middle, error))

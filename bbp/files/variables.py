@@ -72,6 +72,8 @@ WORDS: dict[str, str] = {
     "student_shares": "squared overlap of each eigenvector with the span of the student's rows in every block",
     "max_overlap_rank": "rank, in the whole spectrum, of the eigenvector of largest overlap",
     "unit": "number of the unit of work",
+    "unit_count": "samples of the unit of work",
+    "unit_first": "first sample of the unit of work",
     # theory
     "alpha_bbp": "alpha of the BBP transition",
     "kind": "kind of the transition",

@@ -210,6 +210,7 @@ def test_files_are_written_whole_and_never_replaced_unasked(sweep_file, tmp_path
             ["--columns", "alpha,lowst"],
             "no column 'lowst'; did you mean lowest?; averages has n, alpha, samples",
         ),
+        (["--columns", "n,lowest_error"], "'lowest_error' comes with its value"),
         (["--columns", "n,n"], "columns names n twice"),
         (["--list", "--columns", "n"], "columns is for a table"),
         (["--csv", "--out", "x.tex"], "out ends in .tex, but --csv is asked for"),

@@ -242,8 +242,9 @@ def test_a_picture_is_told_to_be_none_of_our_files(tmp_path, capsys):
 
 
 def test_nothing_to_draw(capsys):
-    assert plot.main(["--out", "f.png"]) == 2
-    assert "FILE or --spectrum ALPHA must be given" in capsys.readouterr().err
+    for words in ([], ["--out", "f.png"]):
+        assert plot.main(words) == 2
+        assert "FILE or --spectrum ALPHA must be given" in capsys.readouterr().err
     assert plot.main(["--spectrum", "1"]) == 2
     assert "out must be given" in capsys.readouterr().err
 

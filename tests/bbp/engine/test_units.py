@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 
-from bbp.engine.units import Result, Results
+from bbp.engine.units import Field, Kind, Result, Results, Unit, compute
 from bbp.files.variables import DONE, FAILED, NOT_RUN
 
 FAULTS = """
@@ -74,3 +74,14 @@ def test_results_are_those_of_a_table_of_samples():
         assert found.missing(point, number).tolist() == [s for s in range(number) if s not in table]
         assert found.samples == len(table) and found.failed == len(table) - len(done)
     assert len(found.units) == 60 and not found.any((1, 12, 0.8)) and found.has((1, 12, 0.8), 0)
+
+
+def nothing(given, samples):
+    return {}
+
+
+def test_a_column_without_values_fails_its_samples_and_says_so():
+    kind = Kind(nothing, (Field("ipr", ("sample",)),))
+    found = compute(Unit(kind, ("here",), {}, 0, 2))
+    assert found.status.tolist() == [FAILED] * 2 and np.isnan(found.columns["ipr"]).all()
+    assert set(found.reason) == {"ValueError: declared, but not computed: ipr"}
