@@ -3,7 +3,7 @@
     python benchmarks/density.py [--points 2000] [--repeats 5]
 
 The peer is what one writes first: g <- 1/(z - alpha E[f/(1 - g f)]) at Im z = ETA |edge|, damped, from g = 1/z, the average
-over Gauss nodes of the labels, all energies at once, until the step is below 1e-6. It is measured in the same process.
+over Gauss nodes of the outputs, all energies at once, until the step is below 1e-6. It is measured in the same process.
 Printed for each model: seconds of the first call (which also builds the law of the weight), of later calls, of the peer,
 the ratio of peer to first call, the peer's iterations, and the largest difference between the two, relative to the largest
 density (it is the peer's blur and quadrature). Energies within AWAY |edge| of 0 are left out of it: for alpha < 1 the peer
@@ -32,7 +32,7 @@ MODELS = [
 ]
 
 
-def label_nodes(model, order=40):
+def output_nodes(model, order=40):
     """Values f and probabilities of the weight's eigenvalues, in units of H ((p/2) H for p = inf), on Gauss nodes."""
 
     def chi_square(dof):
@@ -54,7 +54,7 @@ def label_nodes(model, order=40):
 
 def fixed_point(model, alpha, lam, eta, tolerance=1e-6, steps=5000):
     """Density at lam from the damped plain iteration, and the number of iterations."""
-    f, prob = label_nodes(model)
+    f, prob = output_nodes(model)
     z = lam + 1j * eta
     g = 1 / z
     todo = np.arange(lam.size)

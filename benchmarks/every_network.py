@@ -7,9 +7,9 @@ Independent of the package's quadratures and searches:
 * the infimum by a search at random on all scales, on and off the places where y is near yhat;
 * for p = 1 edge and lowest outlier of the law from scrambled Sobol points of weights, the edge as the maximum of z(q) over
   q >= -infimum (8 scramblings, their spread is the error);
-* for every p the lowest eigenvalue of dense Hessians. It is compared with the solution for the labels of these very matrices
-  (lowest outlier or edge), which holds the finite-N effects of labels; the law's edge must not lie above that by more than
-  their scatter where no outlier exists, since fewer weights bound q less.
+* for every p the lowest eigenvalue of dense Hessians. It is compared with the solution for the preactivations of these very
+  matrices (lowest outlier or edge), which holds the finite-N effects of preactivations; the law's edge must not lie above that
+  by more than their scatter where no outlier exists, since fewer weights bound q less.
 
 A line that deviates by more than 5 sigma (false alarms: one in 3e6 a line), or says what cannot be, ends with MISS.
 """
@@ -190,7 +190,7 @@ def _law(model: Network, alpha: float, bottom: float, seed: int) -> tuple[float,
 
 
 def dense(model: Network, alpha: float, seed: int) -> tuple[float, float]:
-    """Lowest eigenvalue of one Hessian at N, and the solution for its own labels."""
+    """Lowest eigenvalue of one Hessian at N, and the solution for its own preactivations."""
     rng, p, p_star = np.random.default_rng([seed, 7]), int(model.p), model.p_star
     n = N // p
     x = rng.standard_normal((round(alpha * n), n)) / math.sqrt(n)

@@ -6,9 +6,9 @@ the theory is) has
 
     log E[number] = N Sigma + C N^(1/2) + O(log N)
 
-where the most numerous minima are marginal: a law of labels whose edge lies x beyond the multiplier has exp(N |rho| x) times
-as many critical points, and none of its eigenvalues lies there with probability exp(-N^2 x^3 / (12 k)), k = -z''(r) at the edge
-(Tracy and Widom's left tail). The largest product is at x = 2 (k |rho| / N)^(1/2), hence C = 4/3 |rho|^(3/2) k^(1/2).
+where the most numerous minima are marginal: a law of preactivations whose edge lies x beyond the multiplier has exp(N |rho| x)
+times as many critical points, and none of its eigenvalues lies there with probability exp(-N^2 x^3 / (12 k)), k = -z''(r) at
+the edge (Tracy and Widom's left tail). The largest product is at x = 2 (k |rho| / N)^(1/2), hence C = 4/3 |rho|^(3/2) k^(1/2).
 
 Students and teachers quadratic, p = p_star = 1, with the normalised loss at a = 0.5 and with the squared loss.
 """
@@ -20,7 +20,7 @@ import argparse
 import numpy as np
 from numpy.typing import NDArray
 
-from theory.minima import complexity, label_law
+from theory.minima import complexity, preactivation_law
 from theory.model import Network
 
 Array = NDArray[np.float64]
@@ -110,7 +110,7 @@ def minima_of(model: Network, x: Array, y: Array, rng: np.random.Generator) -> t
 def correction(model: Network, alpha: float) -> tuple[float, float]:
     """Sigma at its largest, at m = 0, and C."""
     at = complexity(model, alpha)
-    law, r = label_law(at, model), at.saddle.r  # type: ignore[union-attr]
+    law, r = preactivation_law(at, model), at.saddle.r  # type: ignore[union-attr]
     kept = law.probability > 0
     f = model.weights(law.lam[kept, None], law.u[kept] ** 2)[:, 0, 0]
     k = 2 / r**3 - 2 * alpha * float(law.probability[kept] @ (f / (1 + r * f)) ** 3)

@@ -23,7 +23,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from sims.dynamics.flow import Rules
 from sims.dynamics.run import Track, descend
-from theory.minima import Minima, complexity, label_law
+from theory.minima import Minima, complexity, preactivation_law
 from theory.model import Network
 
 Array = NDArray[np.float64]
@@ -40,7 +40,7 @@ def ended(n: int, alpha: float, seed: int) -> Track:
     return descend(MODEL, n, alpha, rest, steps=STEPS, records=3, seed=seed, start=lambda *_: at)
 
 
-def labels(track: Track) -> tuple[Array, Array]:
+def preactivations(track: Track) -> tuple[Array, Array]:
     """Preactivations and outputs (M,)."""
     lam = track.problem.data.push(track.student.astype(track.problem.data.dtype))
     return np.asarray(lam, np.float64)[:, 0], np.asarray(track.problem.y, np.float64)
@@ -76,7 +76,7 @@ class Law:
     """The distribution of |lambda| at minima, between the nodes by a spline of its density."""
 
     def __init__(self, at: Minima) -> None:
-        law = label_law(at, MODEL)
+        law = preactivation_law(at, MODEL)
         nodes, place = np.unique(law.lam, return_inverse=True)
         density = np.bincount(place, law.probability) / at.step
         self.cumulative = CubicSpline(nodes, density).antiderivative()
@@ -105,7 +105,7 @@ def ends(n: int, alpha: float, samples: int) -> None:
         if m > FOUND:
             recovered += 1
             continue
-        lam, y = labels(track)
+        lam, y = preactivations(track)
         loss = float(np.mean(MODEL.losses(lam[:, None], y)))
         rows.append(
             (m, loss, float(np.mean(forces(lam, y) ** 2)), lowest(track, lam, y), float(track.gradient[-1]))
@@ -142,9 +142,9 @@ def ends(n: int, alpha: float, samples: int) -> None:
             f" Kolmogorov {whole[0]:.4f}, Wasserstein {whole[1]:.4f}; of one: {each[:, 0].mean():.4f}, {each[:, 1].mean():.4f}",
             flush=True,
         )
-    labels_ = sum(map(len, lams))
+    number = sum(map(len, lams))
     print(
-        f"  Kolmogorov of {labels_} labels of the law itself, for scale: {0.87 / np.sqrt(labels_):.4f}",
+        f"  Kolmogorov of {number} data points of the law itself, for scale: {0.87 / np.sqrt(number):.4f}",
         flush=True,
     )
 

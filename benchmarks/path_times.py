@@ -2,9 +2,9 @@
 
     python -m benchmarks.path_times [--alphas 2,3] [--samples 48]
 
-With a matrix: explicit Euler steps of 0.004, the margin of the teacher's direction by quenched theory of the labels at each
-time. Labels scatter margins by N^(-1/2) at every time alike: the margin at the start is replaced by its value at N = infinity,
-which leaves a third of the scatter.
+With a matrix: explicit Euler steps of 0.004, the margin of the teacher's direction by quenched theory of the preactivations at
+each time. Preactivations scatter margins by N^(-1/2) at every time alike: the margin at the start is replaced by its value at N
+= infinity, which leaves a third of the scatter.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ their relative error is at most
     2 FLOOR eps max |F| / f
 
 which grows without bound where a is small: labels y near 0 weigh up to 1/a. It is to be at most ERROR; the errors themselves
-are some hundred times smaller. The largest of the weights that a run of samples meets is that of DRAWS times its labels,
+are some hundred times smaller. The largest of the weights that a run of samples meets is that of DRAWS times its data points,
 drawn here from their law in a stream of its own, so that no sample is judged by itself: leaving out those of large weights
 would bias what remains.
 """
@@ -30,8 +30,8 @@ T = TypeVar("T")
 WORD = 2**32  # how many numbers a word of a key tells apart
 FLOOR = 10.0  # residuals below FLOOR eps |H| are rounding
 ERROR = 0.1  # of the lowest eigenvalues in float32, by the bound
-DRAWS = 64  # samples whose labels are looked at
-MOST = 2**21  # labels' entries drawn at most
+DRAWS = 64  # samples whose weights are looked at
+MOST = 2**21  # preactivations drawn at most
 _WIDEST = 2**31
 
 
@@ -166,7 +166,7 @@ def finite_p(model: Network) -> int:
 
 
 def weight_spread(model: Network, m: int) -> float:
-    """Largest weight over the most negative one among DRAWS m labels, or MOST entries; infinite where none is negative.
+    """Largest weight over the most negative one among DRAWS m data points (MOST preactivations); inf without a negative one.
 
     >>> from theory.model import Network
     >>> weight_spread(Network(1, 1, 1.0), 100) < 100 < weight_spread(Network(1, 1, 1e-3), 100)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from sims.backend import HIGHEST, blas, pinned
 from sims.checks import of_type, reals
-from sims.instance import Instance, labels_inside, teacher_noise
+from sims.instance import Instance, preactivations_inside, teacher_noise
 from theory.checks import ParameterError
 from theory.model.activations import read, shifted, weighed
 from theory.model.network import Network, network
@@ -102,7 +102,7 @@ def weights_of(instance: Instance) -> NDArray[np.float64]:
 def weights_together(drawn: Sequence[Instance]) -> NDArray[np.float64]:
     """`weights_of` of each instance, of one model and M: (instances, M, p, p); what is done sample by sample is done once for
     all of them."""
-    both = [labels_inside(one) for one in drawn]
+    both = [preactivations_inside(one) for one in drawn]
     lam, u = (np.concatenate(parts) for parts in zip(*both, strict=True))
     wide = drawn[0].model
     zeta = xi = None

@@ -10,7 +10,7 @@ agree between runs on one kind of device; between kinds (CPU, GPU) the integers 
 agree to rounding.
 
 Data are padded with rows of zeros to one of a few lengths, so that a program compiled for one alpha serves its neighbours.
-A row of zeros has labels 0, weight F = 0, loss 0, gradient 0: the padding is exact and needs no mask.
+A row of zeros has preactivations 0, weight F = 0, loss 0, gradient 0: the padding is exact and needs no mask.
 """
 
 from __future__ import annotations
@@ -350,7 +350,7 @@ def outputs(instance: Instance, u: NDArray | None = None) -> NDArray[np.float64]
     ----------
     instance : Instance
     u : array (M, p_star)
-        Preactivations of the teacher; None: those of `labels`.
+        Preactivations of the teacher; None: those of `preactivations`.
 
     Returns
     -------
@@ -363,7 +363,7 @@ def outputs(instance: Instance, u: NDArray | None = None) -> NDArray[np.float64]
         On u of another shape.
     """
     of_type("instance", instance, Instance)
-    u = labels(instance)[1] if u is None else reals("u", u, instance.m, len(instance.teacher))
+    u = preactivations(instance)[1] if u is None else reals("u", u, instance.m, len(instance.teacher))
     zeta, xi = (
         None if part is None else np.asarray(part)
         for part in teacher_noise(instance.model, instance.key, 0, instance.m)
@@ -372,7 +372,7 @@ def outputs(instance: Instance, u: NDArray | None = None) -> NDArray[np.float64]
 
 
 @pinned
-def labels(instance: Instance) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def preactivations(instance: Instance) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """lam (M, p) and u (M, p_star) on the host in float64, not padded; without data rows are drawn.
 
     Parameters
@@ -384,11 +384,11 @@ def labels(instance: Instance) -> tuple[NDArray[np.float64], NDArray[np.float64]
     lam, u : arrays (M, p) and (M, p_star)
         X w_k and X w*_l: of variance 1 where the rows of weights have norm sqrt(N).
     """
-    return labels_inside(of_type("instance", instance, Instance))
+    return preactivations_inside(of_type("instance", instance, Instance))
 
 
-def labels_inside(instance: Instance) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """`labels` for callers that are pinned themselves: to see that a call is takes as long as the labels of a small sample."""
+def preactivations_inside(instance: Instance) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """`preactivations` for callers that are pinned themselves: to find that out takes as long as those of a small sample."""
     p = instance.student.shape[0]
     if instance.data is not None and jax.default_backend() != "cpu":
         rows = instance.student, instance.teacher  # the data stay on the device

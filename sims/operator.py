@@ -294,8 +294,8 @@ def _parts(
     """d (sets, size, p), c (sets, size), g (size, p) of one block in float64, zero on rows from m on, and the largest weight of
     each set; numbers: a, noise, output_noise (sets,), noise: their normals (size, p_star) and (size,)."""
     # Weights in float64 whatever the data: until their unit is known they may lie beyond the range of float32.
-    labels = times(block, both.T).astype(jnp.float64)
-    lam, u = labels[:, :p], labels[:, p:]
+    products = times(block, both.T).astype(jnp.float64)
+    lam, u = products[:, :p], products[:, p:]
     zeta, xi = noise
 
     def one(a: jax.Array, before: jax.Array, after: jax.Array) -> tuple[jax.Array, jax.Array]:

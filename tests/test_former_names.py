@@ -18,6 +18,7 @@ from theory.former import THEORY
 WORKS = {
     "sims.activations.activation_of": "sims.functions:activation_of",
     "sims.card.product_seconds": "sims.machine:product_seconds",
+    "sims.instance.labels": "sims.instance:preactivations",
     "sims.krylov.memory.krylov_bytes": "sims.krylov:krylov_bytes",
     "sims.krylov.settings.Settings": "sims.krylov:Settings",
     "sims.limits.free_bytes": "sims.machine:free_bytes",
@@ -49,6 +50,7 @@ WORKS = {
     "theory.general.Spectrum": "theory.answers:Found",
     "theory.general.network.Network": "theory:Network",
     "theory.minima.answers.complexity": "theory.minima:complexity",
+    "theory.minima.label_law": "theory.minima:preactivation_law",
     "theory.minima.overlaps.most_numerous": "theory.minima:most_numerous",
     "theory.minima.transition.threshold": "theory.minima:threshold",
     "theory.model.Committee": "theory:Network",

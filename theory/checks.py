@@ -19,7 +19,7 @@ RATIOS = 1e100  # of alpha = M/N, whose square must not overflow
 # Decorates public functions: NumPy's defaults for floating-point errors, whatever the caller has set by np.seterr.
 numpy_defaults = np.errstate(divide="warn", over="warn", under="ignore", invalid="warn")
 
-NORMALISATIONS = 1e-100, 1e60  # between which the averages over labels neither overflow nor underflow
+NORMALISATIONS = 1e-100, 1e60  # between which the averages over preactivations neither overflow nor underflow
 
 
 class ParameterError(ValueError):

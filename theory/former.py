@@ -88,6 +88,7 @@ THEORY = Former(
         "general.spectrum:edge": "bulk_edge exact.bulk.bulk_edge",
         "general.spectrum:spectrum": "teacher_branch exact.outliers.teacher_branch",
         "general.spectrum:threshold": "bbp_threshold exact.transition.bbp_threshold",
+        "minima:preactivation_law": "minima.label_law",
         "minima.count": "minima.answers minima.overlaps minima.transition",
         "model.activations": "model.target",
         "path.conditioned": "path.used",

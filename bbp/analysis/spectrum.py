@@ -160,10 +160,10 @@ def _of_rows(model: Network, alpha: float, pool: Pool | None) -> Spectrum:
 
 def quenched_sample(model: Network, n: int, alpha: float, seed: int, sample: int) -> Prediction:
     """Quenched theory of the labels of one sample, drawn again. Raises ParameterError, NotConverged."""
-    from sims.instance import draw, labels  # late: it brings JAX
+    from sims.instance import draw, preactivations  # late: it brings JAX
 
     found = draw(model, n, alpha, seed=seed, sample=sample)
-    lam, u = labels(found)
+    lam, u = preactivations(found)
     return quenched(model, lam, u, n)
 
 

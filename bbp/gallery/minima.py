@@ -17,7 +17,7 @@ from sims.dynamics.flow import Rules
 from sims.dynamics.run import descend
 from sims.dynamics.samples import sample_descents
 from theory.exact.transition import alpha_zero_map, threshold_map
-from theory.minima import Minima, complexity, label_law, threshold
+from theory.minima import Minima, complexity, preactivation_law, threshold
 from theory.model import Network
 from theory.path import bbp_time
 
@@ -114,21 +114,21 @@ def _ends(model: Network, alpha: float, n: int, samples: int, seed: int) -> tupl
     """Density of |lambda| at ends that did not find the teacher, and the loss of each (NaN where it did)."""
     flow = Rules(tolerance=1e-5)
     counts, losses = np.zeros(len(EDGES) - 1), np.full(samples, np.nan)
-    labels = 0
+    number = 0
     for sample in range(samples):
         track = descend(model, n, alpha, flow, steps=STEPS, records=2, seed=seed, sample=sample)
         if track.overlap_matrix[-1, 0, 0] ** 2 > THRESHOLD:
             continue
         lam = np.abs(np.asarray(track.state.lam, np.float64).ravel())
         counts += np.histogram(lam, EDGES)[0]
-        labels += len(lam)
+        number += len(lam)
         losses[sample] = track.loss[-1] / len(lam)
-    return counts / max(labels, 1) / np.diff(EDGES), losses
+    return counts / max(number, 1) / np.diff(EDGES), losses
 
 
 def _law(model: Network, at: Minima) -> tuple[Array, Array]:
     """|lambda| of EDGES[-1] and below, and the density of the law of minima there."""
-    law, size = label_law(at, model), np.linspace(0, EDGES[-1], 151)
+    law, size = preactivation_law(at, model), np.linspace(0, EDGES[-1], 151)
     nodes, place = np.unique(law.lam, return_inverse=True)
     density = np.bincount(place, law.probability) / at.step
     return size, np.interp(size, nodes, density) + np.interp(-size, nodes, density)

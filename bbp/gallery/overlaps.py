@@ -13,7 +13,7 @@ import theory
 from bbp.experiments import models
 from bbp.gallery.base import Arrays, Data, Effort, Entry, rounded, sampled
 from bbp.plots import layout, marks, style
-from sims.instance import draw, labels
+from sims.instance import draw, preactivations
 from theory import finite
 from theory.general.spectral_methods import optimal, spectral_outlier, trimmed
 from theory.model import Network
@@ -149,7 +149,7 @@ def build_spectral(effort: Effort) -> Arrays:
 def _spectral(n: int, alpha: float, seed: int, sample: int) -> float:
     """Squared overlap of the top eigenvector of sum T(y) x x^T, T optimal, with the teacher, on one draw."""
     instance = draw(Network(1, 1, 1.0), n, alpha, seed=seed, sample=sample)
-    _, u = labels(instance)
+    _, u = preactivations(instance)
     data = np.asarray(instance.data)[: instance.m]
     vector = np.linalg.eigh((data.T * optimal()(u[:, 0] ** 2)) @ data)[1][:, -1]
     return float((np.asarray(instance.signal)[0] @ vector) ** 2)

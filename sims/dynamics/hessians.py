@@ -250,7 +250,7 @@ def predicted_along(
 
 
 def quenched_at(model: Network, data: Array, teacher: Array, student: Array) -> tuple[float, float, float]:
-    """Edge, lowest outlier and overlap of the labels of one student (p, N); NaN for other models than quadratic committees."""
+    """Edge, lowest outlier and overlap given the preactivations of one student (p, N); NaN but for quadratic committees."""
     plain, rows, n = replace(model, overlap=0.0, gram=None), np.concatenate([teacher, student]), data.shape[1]
     if not plain.is_committee:
         return np.nan, np.nan, np.nan

@@ -162,9 +162,9 @@ def krylov_bytes(
     n, eigenpairs = count("n", n), count("eigenpairs", eigenpairs)
     share = -(-m // count("devices", devices))
     plan = Plan.of(p * n, dtype, eigenpairs, int(model.degeneracy), settings)
-    labels = 2 * m * (sets * (p + 1) + p) * 8  # in float64 until the units of the weights are known
+    preactivations = 2 * m * (sets * (p + 1) + p) * 8  # in float64 until the units of the weights are known
     return (
         data_bytes(n, share, dtype, stored=stored, mixed=stored and plan.mixed)
         + solver_bytes(p * n, plan, dtype, sets)
-        + labels
+        + preactivations
     )

@@ -176,7 +176,7 @@ def discontinuous():
 
 
 def round_law(model, angles=8):
-    """Labels lam (n, 2) of p = 2, y (n,) and probabilities: for averages of even polynomials of degree 6 in the direction."""
+    """Nodes lam (n, 2) of p = 2, y (n,) and probabilities: for averages of even polynomials of degree 6 in the direction."""
     e = Averages(model)
     angle = 2 * np.pi * np.arange(angles) / angles
     around = np.stack([np.cos(angle), np.sin(angle)], axis=1)
@@ -288,8 +288,8 @@ def given_rows():
     x = rows.take(np.arange(m))
     found = given(CONTINUOUS_ONE, known, x, w[:1], w[1:])[0]
     assert len(found.outliers) == 1 and known.apart == 0
-    labels = x @ w.T / np.sqrt(n)
-    f = CONTINUOUS_ONE.weights(labels[:, :1], CONTINUOUS_ONE.outputs(labels[:, 1:]))[:, 0, 0]
+    both = x @ w.T / np.sqrt(n)
+    f = CONTINUOUS_ONE.weights(both[:, :1], CONTINUOUS_ONE.outputs(both[:, 1:]))[:, 0, 0]
     root = (known.vectors * np.sqrt(known.s)) @ known.vectors.T
     b = np.linalg.qr(root @ w.T)[0].T
     xi = x @ np.linalg.inv(root)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sims.dynamics.problem import QUADRATIC, row_products, tangent, whole
 from sims.dynamics.run import Path, descend_batch
 from sims.hessian import Functions, dense_blas
-from sims.instance import Instance, draw_on_host, labels, outputs
+from sims.instance import Instance, draw_on_host, outputs, preactivations
 from theory.model import Committee
 from theory.model.network import Network
 
@@ -81,7 +81,7 @@ class Case:
 def dense_hessian(instance: Instance) -> NDArray[np.float64]:
     """(p N, p N), block-major, from the stored data, in float64."""
     data = np.asarray(instance.data, np.float64)[: instance.m]
-    lam, u = labels(instance)
+    lam, u = preactivations(instance)
     return np.asarray(dense_blas(data, instance.model.weights(lam, instance.model.outputs(u))))
 
 

@@ -49,7 +49,7 @@ def calls():
         "draw_on_host": (draw_on_host, {**point, **seeds, "samples": [0]}),
         "samples_of": (instance.samples_of, {"alpha": 2.0, "n": N}),
         "point_words": (instance.point_words, {"seed": 3, "n": N, "alpha": 2.0}),
-        "labels": (instance.labels, {"instance": drawn}),
+        "preactivations": (instance.preactivations, {"instance": drawn}),
         "outputs": (instance.outputs, {"instance": drawn}),
         "sample_point": (
             sample_point,

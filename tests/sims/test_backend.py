@@ -83,7 +83,7 @@ def everything():
     drawn, small = draws()
     operator = hessian_operator(small)
     krylov = lowest_krylov(operator, 2, settings=Settings(block=2, basis=8, mixed=False))
-    lam, u = instance.labels(small)
+    lam, u = instance.preactivations(small)
     path = descend_batch(
         small.data[None],
         np.pad(np.mean(u**2, axis=1), (0, len(small.data) - len(u)))[None],

@@ -71,7 +71,7 @@ def test_edge_of_the_theory_bounds_the_density():
     operator = hessian_operator(host_draw(MODEL, 400, 1.2, seed=2))
     quadrature = lanczos_quadrature(operator, probes=4, steps=80)
     edge = float(bulk_edge(MODEL, 1.2).value)
-    # at N = 400 the p p_star = 2 outliers and an edge moved by the labels (std about 0.1) are all there is outside
+    # at N = 400 the p p_star = 2 outliers and an edge moved by the preactivations (std about 0.1) are all there is outside
     below, _ = quadrature.fraction_below(edge - 0.5)
     inside, _ = quadrature.fraction_below(edge + 0.3)
     assert below <= 3 / 800

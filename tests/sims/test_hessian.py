@@ -82,7 +82,7 @@ def test_matrix_and_products_are_the_second_derivative_of_the_loss(model):
 @ids
 def test_weights_in_parts_are_the_weights(model):
     drawn = host_draw(model, N, ALPHA, seed=7)
-    lam, u = instance.labels(drawn)
+    lam, u = instance.preactivations(drawn)
     functions, y = hessian.functions_of(model), model.outputs(u)
     d, c, g = hessian.weight_parts(functions, model.a, lam, y, np)
     parts = d[:, :, None] * np.eye(lam.shape[1]) + c[:, None, None] * g[:, :, None] * g[:, None, :]

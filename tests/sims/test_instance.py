@@ -96,12 +96,12 @@ def test_different_seeds_are_independent():
     assert np.max(np.abs(correlations)) < 4.5 / np.sqrt(len(draws[0]))
 
 
-def test_law_of_rows_and_labels():
-    """Rows are N(0, 1/N); labels are u = w*.x and lam = w.x, standard normal (Kolmogorov-Smirnov, false alarms 1e-5)."""
+def test_law_of_rows_and_preactivations():
+    """Rows are N(0, 1/N); preactivations are u = w*.x and lam = w.x, standard normal (Kolmogorov-Smirnov, 1e-5)."""
     drawn = instance.draw(MODEL, N, 100.0)
     data = np.asarray(drawn.data)[: drawn.m]
     assert stats.kstest(data.ravel() * np.sqrt(N), "norm").pvalue > 1e-5
-    lam, u = instance.labels(drawn)
+    lam, u = instance.preactivations(drawn)
     assert lam.shape == (6000, 2) and u.shape == (6000, 2)
     np.testing.assert_allclose(lam, data @ np.asarray(drawn.student).T, atol=1e-12)
     for column in (*lam.T, *u.T):
@@ -118,10 +118,10 @@ def test_directions_are_uniform():
     assert abs(np.mean(inner)) < 4.5 * np.sqrt(1 / 5 / 300)
 
 
-def test_labels_without_data_are_those_with_data():
+def test_preactivations_without_data_are_those_with_data():
     with_data, without = (instance.draw(MODEL, N, 2.5, data=data) for data in (True, False))
     assert without.data is None
-    for left, right in zip(instance.labels(with_data), instance.labels(without), strict=True):
+    for left, right in zip(instance.preactivations(with_data), instance.preactivations(without), strict=True):
         np.testing.assert_allclose(left, right, atol=1e-13)
 
 
@@ -185,7 +185,7 @@ def test_noise_is_a_stream_of_its_own():
         assert stats.kstest(column, "norm").pvalue > 1e-5
         assert abs(np.corrcoef(column, rows[:, 0])[0, 1]) < 4.5 / np.sqrt(3000)
     drawn = instance.draw(model, 20, 5.0, seed=1, shared=True)
-    u = instance.labels(drawn)[1]
+    u = instance.preactivations(drawn)[1]
     expected = np.mean((u + np.sqrt(0.5) * np.asarray(zeta)[: drawn.m]) ** 2, axis=1)
     np.testing.assert_allclose(instance.outputs(drawn), expected, rtol=1e-13)
 

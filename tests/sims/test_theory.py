@@ -4,7 +4,7 @@ lowest eigenvalue and shares of six networks; bulk densities.
 Statistics of committees: the mean over S samples of the p p_star lowest eigenvalues, and of their q2, against the theory's
 value. The allowed difference is 4.5 standard errors (false alarm 7e-6 a comparison, 1e-4 for these, were the seeds free)
 and a bias of order 1/N: at most 3/N on eigenvalues and 7/N on q2, the largest measured at N = 100 being 2.8 +- 1.4 and
-5.4 +- 0.5. Eigenvalues of one sample scatter by O(N^{-1/2}) because of its labels.
+5.4 +- 0.5. Eigenvalues of one sample scatter by O(N^{-1/2}) because of its preactivations.
 """
 
 import math

@@ -134,7 +134,7 @@ def test_rank_and_overlaps_are_those_of_the_whole_spectrum(monkeypatch, n, ks, k
 
 def drawn_hessian(model, n, alpha, sample):
     drawn = host_draw(model, n, alpha, sample=sample)
-    data, (lam, u) = np.asarray(drawn.data)[: drawn.m], instance.labels(drawn)
+    data, (lam, u) = np.asarray(drawn.data)[: drawn.m], instance.preactivations(drawn)
     return hessian.dense_blas(data, model.weights(lam, model.outputs(u))), signal_vectors(
         drawn.teacher, model.p
     )

@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 
 from theory.answers import Threshold
 from theory.checks import ParameterError
-from theory.minima import complexity, count, label_law, most_numerous, reach, threshold
+from theory.minima import complexity, count, most_numerous, preactivation_law, reach, threshold
 from theory.minima.count import Minima
 from theory.minima.saddle import Nodes, Saddle, phi, tilted, towards_teacher
 from theory.model import Activation, Network
@@ -64,7 +64,7 @@ def stable() -> Minima:
 
 
 def test_complexity_is_the_functional_of_its_law(found):
-    """Sigma of physics' functional of the law of labels, its Kullback-Leibler divergence written out."""
+    """Sigma of physics' functional of the law of preactivations, its Kullback-Leibler divergence written out."""
     alpha, s, nodes = 4.0, found.saddle, Nodes.of(QUADRATIC, 0.3, found.step)
     p, one = s.probability, 1 + s.r * nodes.weight
     kept = p > 0
@@ -87,8 +87,8 @@ def test_it_is_stationary(found, name):
 
 
 def test_marginal_minima_sit_at_the_edge_of_their_own_bulk(found):
-    """The Hessian's edge by the general theory of the law of labels: z(g) at its maximum is the multiplier."""
-    law = label_law(found, QUADRATIC)
+    """The Hessian's edge by the general theory of the law of preactivations: z(g) at its maximum is the multiplier."""
+    law = preactivation_law(found, QUADRATIC)
     f = 2 * (3 * law.lam**2 - law.u**2) / (0.5 + law.u**2)
     g = -np.linspace(0.5, 1.5, 4001) * found.saddle.r
     g = g[g > -0.5]
@@ -108,11 +108,11 @@ def test_marginal_minima_become_unstable_towards_the_teacher(a, alpha):
 
 
 @pytest.mark.parametrize("model, alpha", [(QUADRATIC, 2.5), (Network(loss="squared"), 4.0)])
-def test_labels_that_no_minimum_can_have_are_left_out(model, alpha):
+def test_preactivations_that_no_minimum_can_have_are_left_out(model, alpha):
     """r beyond 1/|inf F|, which is -2 for the one and has no bound for the other: the law keeps to 1 + r F > 0, and the edge of
     the bulk that it makes is the multiplier."""
     at = complexity(model, alpha)
-    law, r = label_law(at, model), at.saddle.r
+    law, r = preactivation_law(at, model), at.saddle.r
     f = model.weights(law.lam[:, None], law.u**2)[:, 0, 0]
     assert at.kind == "marginal" and r > 0.5 if model == QUADRATIC else np.min(f) < -50
     assert np.max(law.probability[1 + r * f <= 0]) == 0
@@ -208,7 +208,7 @@ def test_where_there_is_no_extremum():
     at = complexity(QUADRATIC, 0.4)
     assert at.kind == "unresolved" and math.isnan(at.complexity)
     with pytest.raises(ParameterError, match="must have a law"):
-        label_law(at, QUADRATIC)
+        preactivation_law(at, QUADRATIC)
 
 
 @pytest.mark.parametrize(

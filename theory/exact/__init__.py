@@ -1,5 +1,5 @@
 """The quadratic committee to ten digits: averages, bulk, outliers, threshold, alpha_0 and density; here who is one, its weights
-and labels.
+and preactivations.
 
 Source: Annesi, Bocchi, Cammarota, arXiv 2510.18435. Student rows w_k (k = 1..p) and teacher rows w*_l
 (l = 1..p_star, orthogonal) lie on the sphere of radius sqrt(N); inputs are x ~ N(0, I_N / N). The

@@ -226,8 +226,8 @@ class CorrelatedState(State):
         inner = vectors.T @ self.matrix(e) @ vectors
         rho = float(e @ self.map @ e)
         # The metric moves with Q too: second divided differences.
-        bent = np.einsum("abc,b,ac,ab->bc", shift.second, self.eigen[0], inner, inner)
-        row = super().gradient(e, z)[0] - rho * self._turned(bent + bent.T)
+        second = np.einsum("abc,b,ac,ab->bc", shift.second, self.eigen[0], inner, inner)
+        row = super().gradient(e, z)[0] - rho * self._turned(second + second.T)
         return row, -rho * float(np.sum(shift.first_fall * inner**2))
 
     def pull(self, z: float) -> Array | None:

@@ -204,7 +204,7 @@ def _bounded(model: Network, rare: bool) -> Infimum:
 
 def _law(model: Network, found: Infimum, built: _Built) -> NodeLaw:
     f, coefficients, rows, blocks = built
-    there = np.isfinite(f)  # not at labels so rare that a + y is 0 to rounding
+    there = np.isfinite(f)  # not at preactivations so rare that a + y is 0 to rounding
     if not np.all(there) and np.sum(coefficients[~there]) < 1e-9:
         f, coefficients, rows = f[there], coefficients[there], tuple(row[:, there] for row in rows)
     q_min = max(0.0, -found.value)

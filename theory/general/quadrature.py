@@ -1,4 +1,4 @@
-"""Rules for averages over labels: the law of a chi-square, adaptive panels in the plane, Sobol points in many dimensions.
+"""Rules for averages over preactivations: the law of a chi-square, adaptive panels in the plane, Sobol points beyond.
 
 `panels` is an adaptive product rule in two dimensions: Gauss-Legendre nodes on panels that are halved where halves tell more.
 

@@ -195,12 +195,12 @@ def outlier_of(block: SpikeBlock, start: State, order: int, edge: float) -> tupl
     return block.bisected(order, edge)
 
 
-def class_average(matrix: Array, labels: NDArray[np.intp] | None) -> Array:
+def class_average(matrix: Array, classes: NDArray[np.intp] | None) -> Array:
     """The matrix averaged over symmetry classes of its entries."""
-    if labels is None:
+    if classes is None:
         return matrix
-    kept = labels >= 0
-    sums = np.bincount(labels[kept], matrix[kept])
-    means = sums / np.bincount(labels[kept])
-    averaged = np.where(kept, means[np.where(kept, labels, 0)], 0.0)
+    kept = classes >= 0
+    sums = np.bincount(classes[kept], matrix[kept])
+    means = sums / np.bincount(classes[kept])
+    averaged = np.where(kept, means[np.where(kept, classes, 0)], 0.0)
     return (averaged + averaged.T) / 2

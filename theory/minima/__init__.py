@@ -4,6 +4,6 @@ them.
 For p = 1 on the sphere; any activation and loss, noise included. See `theory.minima.saddle` for the equations.
 """
 
-from theory.minima.count import Minima, complexity, label_law, most_numerous, reach, threshold
+from theory.minima.count import Minima, complexity, most_numerous, preactivation_law, reach, threshold
 
-__all__ = ["Minima", "complexity", "label_law", "most_numerous", "reach", "threshold"]
+__all__ = ["Minima", "complexity", "most_numerous", "preactivation_law", "reach", "threshold"]

@@ -50,7 +50,7 @@ class Minima(Printed):
     error        of the complexity, from the step of the nodes
     saddle, step the extremum, and the step of the nodes that hold its law
 
-    NaN where the kind is "unresolved". `label_law` gives the law of their labels.
+    NaN where the kind is "unresolved". `preactivation_law` gives the law of their preactivations.
     """
 
     complexity: float
@@ -65,7 +65,7 @@ class Minima(Printed):
     step: float = field(default=math.nan, repr=False)
 
 
-class LabelLaw(NamedTuple):
+class PreactivationLaw(NamedTuple):
     """The law of (lambda, u) at minima: nodes lam, u, and their probabilities, each (n,)."""
 
     lam: Array
@@ -88,7 +88,7 @@ def complexity(
 
     Returns
     -------
-    Minima : complexity, kind, labels' averages and an error
+    Minima : complexity, kind, averages over preactivations and an error
 
     Raises
     ------
@@ -108,12 +108,12 @@ def complexity(
     return _answer(Nodes.of(model, overlap, step), alpha, found, error, step)
 
 
-def label_law(minima: Minima, model: Network) -> LabelLaw:
-    """The law of the labels of minima that `complexity` found for the model; ParameterError where it found none."""
+def preactivation_law(minima: Minima, model: Network) -> PreactivationLaw:
+    """The law of the preactivations of minima that `complexity` found for the model; ParameterError where it found none."""
     if minima.saddle is None:
         raise ParameterError(f"minima must have a law of labels, got kind {minima.kind!r}")
     nodes = Nodes.of(network(model), minima.overlap, minima.step)
-    return LabelLaw(nodes.lam, nodes.u, minima.saddle.probability)
+    return PreactivationLaw(nodes.lam, nodes.u, minima.saddle.probability)
 
 
 def _found(

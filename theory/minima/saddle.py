@@ -1,24 +1,25 @@
 """The complexity of minima as an extremum over a few numbers.
 
 Annealed count (Kac and Rice) of the minima of sum_mu l on the sphere |w|^2 = N at overlap m with the teacher, p = 1, derived
-here by Sanov's theorem for the labels (lambda, u) of the samples: Sigma(m) = lim (1/N) log E[number]. With P_m the law of
-labels at overlap m, F = d^2 l/d lambda^2 and l' = dl/d lambda, Sigma is the extremum over A, r, b (and beta, which fixes the
-mean loss e) of
+here by Sanov's theorem for the preactivations (lambda, u) of the samples: Sigma(m) = lim (1/N) log E[number]. With P_m the law
+of preactivations at overlap m, F = d^2 l/d lambda^2 and l' = dl/d lambda, Sigma is the extremum over A, r, b (and beta, which
+fixes the mean loss e) of
 
     Phi = 1/2 log(1 - m^2) - 1/2 log(alpha A) - log r + alpha log Z + alpha beta e
     Z = E_m[ (1 + r F) exp(-l'^2/(2 alpha A) - r lambda l' - b l' (u - m lambda) - beta l) ].
 
-Where the factors come from: (1 - m^2)^(N/2) is the volume at overlap m. The gradient is Gaussian given the labels, of variance
-alpha A = alpha E l'^2 a component, and its density is taken at zero. |det(H - s)| follows from the logarithmic potential of the
-bulk at the multiplier s = alpha E[lambda l'] of the sphere, where r = -g solves the Dyson equation
-alpha E[F/(1 + r F)] - 1/r = s. Labels have exp(N alpha entropy) arrangements. Stationarity, under the tilted law:
+Where the factors come from: (1 - m^2)^(N/2) is the volume at overlap m. The gradient is Gaussian given the preactivations, of
+variance alpha A = alpha E l'^2 a component, and its density is taken at zero. |det(H - s)| follows from the logarithmic
+potential of the bulk at the multiplier s = alpha E[lambda l'] of the sphere, where r = -g solves the Dyson equation
+alpha E[F/(1 + r F)] - 1/r = s. Preactivations have exp(N alpha entropy) arrangements. Stationarity, under P_m times the
+integrand of Z:
 
     A = E l'^2,   alpha E[F/(1 + rF) - lambda l'] = 1/r,   E[l' (u - m lambda)] = 0,   E l = e.
 
-A minimum has no sample with 1 + r F < 0: the rank-one term of one such sample alone makes an eigenvalue below s. So the law
-of labels lives where 1 + r F > 0, and (1 + r F) stands for its positive part. That no label falls elsewhere costs what the
-Kullback-Leibler divergence says, and r may be larger than 1/|inf F|: weights need no lower bound, and minima have no smooth
-edge, since they avoid the rare labels that would make one.
+A minimum has no sample with 1 + r F < 0: the rank-one term of one such sample alone makes an eigenvalue below s. So the law of
+preactivations is that of 1 + r F > 0, and (1 + r F) stands for its positive part. What this constraint costs is in the
+Kullback-Leibler divergence. So r may be larger than 1/|inf F|: weights need no lower bound, and minima have no smooth edge,
+since they avoid the rare samples that would make one.
 
 s lies left of the bulk while r is on the physical branch, alpha E[(r F/(1 + r F))^2] <= 1: the minima then have a gap
 ("stable"). Otherwise the most numerous sit at the edge ("marginal"). That s is the edge brings a multiplier rho < 0 of the
@@ -26,9 +27,9 @@ Dyson equation: Z gets the factor exp(-rho (F/(1 + rF) - lambda l')), which vani
 does, and Phi the term rho/r. Stationarity in r is then alpha E[(r F/(1 + r F))^2] = 1.
 Same subject by another route: Maillard, Bonnaire, Biroli, arXiv 2602.17779.
 
-Averages are sums over nodes of the labels (`Nodes`): an analytic integrand on a product trapezoid. lambda and v are independent
-N(0, 1), u = m lambda + sqrt(1 - m^2) v; noise before the teacher's activation, or on y itself, is one axis more. The trapezoid
-converges like exp(-2 pi d / h), d the distance of the nearest pole to the real plane.
+Averages are sums over nodes of the preactivations (`Nodes`): an analytic integrand on a product trapezoid. lambda and v are
+independent N(0, 1), u = m lambda + sqrt(1 - m^2) v; noise before the teacher's activation, or on y itself, is one axis more.
+The trapezoid converges like exp(-2 pi d / h), d the distance of the nearest pole to the real plane.
 """
 
 from __future__ import annotations

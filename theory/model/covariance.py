@@ -64,8 +64,8 @@ class Covariance:
         w = np.ones(s.shape) if shares is None else np.atleast_1d(positive("shares", shares))
         if s.ndim != 1 or w.shape != s.shape:
             raise ParameterError(f"eigenvalues and shares must be (n,), got shapes {s.shape} and {w.shape}")
-        levels, index = np.unique(s, return_inverse=True)
-        pairs = np.stack([levels, np.bincount(index, w)], axis=1)
+        values, index = np.unique(s, return_inverse=True)
+        pairs = np.stack([values, np.bincount(index, w)], axis=1)
         return cls("levels", tuple(pairs.ravel().tolist()))
 
     @classmethod
@@ -79,10 +79,10 @@ class Covariance:
         array([0.5, 1.5])
         """
         law = cls(OWN, (), str(name), function("covariance", value))
-        levels, shares = _gauss(law.eigenvalues(_LARGE))
+        values, shares = _gauss(law.eigenvalues(_LARGE))
         if not np.array_equal(law.eigenvalues(_LARGE), law.eigenvalues(_LARGE)):
             raise ParameterError(f"covariance {name} must give the same eigenvalues at every call")
-        return cls(OWN, tuple(np.stack([levels, shares], axis=1).ravel().tolist()), str(name), value)
+        return cls(OWN, tuple(np.stack([values, shares], axis=1).ravel().tolist()), str(name), value)
 
     @property
     def spec(self) -> str:
@@ -106,8 +106,8 @@ class Covariance:
     def eigenvalues(self, n: int) -> Array:
         """The N = n eigenvalues of a sample, ascending, mean 1: the law's quantiles at (i + 1/2) / n, rescaled.
 
-        Raises ParameterError unless n is a count, and where a level has too small a share to be among n eigenvalues: samples
-        would be those of another law than theory's (`distance` says by how much the others differ).
+        Raises ParameterError unless n is a count, and where an eigenvalue has too small a share to be among n eigenvalues:
+        samples would be those of another law than theory's (`distance` says by how much the others differ).
 
         >>> covariance("levels:0.5@0.5,1.5@0.5").eigenvalues(4)
         array([0.5, 0.5, 1.5, 1.5])
@@ -127,7 +127,7 @@ class Covariance:
     def distance(self, n: int) -> float:
         """Mean difference between the N = n eigenvalues of a sample and the law's, in order, in units of their mean 1.
 
-        It is of order 1/n but where the law has a long tail or levels of few eigenvalues. Raises ParameterError as
+        It is of order 1/n but where the law has a long tail or eigenvalues of small shares. Raises ParameterError as
         `eigenvalues` does.
 
         >>> round(covariance("levels:0.5@0.6,1.75@0.4").distance(4), 4)
@@ -255,17 +255,18 @@ def _called(name: str, value: Callable[[int], Any], n: int) -> Array:
 
 
 def _gauss(values: Array) -> tuple[Array, Array]:
-    """Levels and shares of the same averages as `values` in equal shares: those themselves where they are few, else the nodes
-    of Gauss, of all polynomials up to degree 2 _NODES - 1: Lanczos' tridiagonal matrix of diag(values) from (1, .., 1)."""
-    levels, counts = np.unique(values, return_counts=True)
-    if len(levels) <= _NODES:
-        return levels, counts / len(values)
-    basis = np.zeros((_NODES, len(levels)))
+    """Eigenvalues and shares of the same averages as `values` in equal shares: those themselves where they are few, else the
+    nodes of Gauss, exact for polynomials up to degree 2 _NODES - 1: Lanczos' tridiagonal matrix of diag(values) from (1, .., 1)
+    """
+    distinct, counts = np.unique(values, return_counts=True)
+    if len(distinct) <= _NODES:
+        return distinct, counts / len(values)
+    basis = np.zeros((_NODES, len(distinct)))
     diagonal, beside = np.zeros(_NODES), np.zeros(_NODES)
     vector = np.sqrt(counts / len(values))
     for k in range(_NODES):
         basis[k] = vector
-        vector = levels * vector
+        vector = distinct * vector
         diagonal[k] = vector @ basis[k]
         for _ in range(2):  # orthogonal to all before: once leaves rounding behind
             vector = vector - basis[: k + 1].T @ (basis[: k + 1] @ vector)

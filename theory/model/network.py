@@ -373,7 +373,7 @@ class Network:
         return self.rule.value(y, self.student_outputs(lam, xp), self.a, xp)
 
     def draw_labels(self, m: int, rng: np.random.Generator) -> tuple[Array, Array, Array]:
-        """Labels of m samples as N -> inf: lam (m, p), u (m, p_star), teacher outputs with their noise y (m,).
+        """Preactivations and outputs of m samples as N -> inf: lam (m, p), u (m, p_star), y (m,), the last with their noise.
 
         Raises ParameterError unless m is a count, rng a numpy.random.Generator, p finite.
 

@@ -353,7 +353,7 @@ def test_a_sample_is_the_one_of_the_sweep_and_its_prediction_that_of_its_labels(
     )  # the page may have drawn others before
     np.testing.assert_allclose(drawn, found.eigenvalues[which], atol=1e-10)
     lowest = float(found.eigenvalues[which, 0])
-    lam, u = instance.labels(instance.draw(SMALL.model, 60, 3.0, seed=0, sample=which))
+    lam, u = instance.preactivations(instance.draw(SMALL.model, 60, 3.0, seed=0, sample=which))
     predicted = quenched(SMALL.model, lam, u, 60)
     assert f"Lowest {number(lowest)}" in page.text("sample-words")
     assert f"predict edge {number(predicted.edge)}" in page.text("sample-words")

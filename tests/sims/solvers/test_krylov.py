@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sims.hessian import dense_blas
-from sims.instance import draw, labels
+from sims.instance import draw, preactivations
 from sims.krylov import Plan, Settings, data_bytes, krylov_bytes, solver_bytes
 from sims.krylov.solver import lowest_krylov
 from sims.operator import hessian_operator
@@ -138,7 +138,7 @@ def test_a_shared_grid_is_its_single_points():
     grid = sample_grid(points, N, eigenpairs=3, seed=4, settings=Settings(tol=1e-8))
     assert all(pairs.code is Code.CONVERGED for pairs in grid)
     drawn = draw(MODEL, N, 1.5, seed=4, shared=True)
-    lam, u = labels(drawn)
+    lam, u = preactivations(drawn)
     for i, (model, alpha) in enumerate(points):
         m = round(alpha * N)
         hessian = dense_blas(np.asarray(drawn.data)[:m], model.weights(lam[:m], model.outputs(u[:m])))
