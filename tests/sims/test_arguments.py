@@ -98,7 +98,7 @@ def calls():
         "descent_bytes": (descent_bytes, {**point, "batch": 1, "records": 2, "dtype": "float64"}),
         "activation_of": (
             activation_of,
-            {"name": "own", "value": jnp.tanh, "parity": "none", "growth": 0.0},
+            {"name": "own", "value": np.sign, "parity": "none", "growth": 0.0, "infimum": -2.0},
         ),
     }  # fmt: skip
 
@@ -225,6 +225,8 @@ def test_whole_numbers_of_numpy(kind):
     """n, samples, seeds and sizes as the narrowest integers that hold them, whose products overflow, and as floats."""
     compared = 0
     for name, (function, good) in calls().items():
+        if name == "activation_of":
+            continue  # it takes none
         if name == "lowest_dense" and kind is np.float64:
             continue  # it checks k and then takes it as it came: a TypeError
         given = {key: kind(value) if small(value) else value for key, value in good.items()}
