@@ -184,7 +184,6 @@ def carry_out(
     """
     if settings["dry_run"]:
         run = planned(experiment, settings)
-        executors.keep_programs(executors.cache_directory(settings["cache"]))
         program.show(describe(run, settings))
         return program.OK
     found, said = obtain(experiment, settings)
@@ -264,6 +263,8 @@ def planned(experiment: Experiment, settings: Mapping[str, Any]) -> Run:
     place = {name: settings[name] for name in ("scheduler", "wait", "workers")}
     if not settings["merge"]:
         place["cache"] = executors.cache_directory(settings["cache"])
+        if settings["dry_run"]:  # its samples are timed in this process, whatever runs them later
+            executors.keep_programs(place["cache"])
     if settings.get("executor") is not None:
         place["executor"] = executors.given(settings["executor"])
     alone = experiment.alone() if run.out is None else {}
