@@ -191,6 +191,9 @@ def _outcome(future: Future[Result], unit: Unit, tries: int) -> Result | None:
         raise RunError(f"workers cannot run a unit: {type(error).__name__}: {_words(error)}") from None
     if not isinstance(result, Result):
         raise RunError(f"the executor gives {type(result).__name__} where a unit's result is due")
+    if (result.point, result.first, result.count) != (unit.point, unit.first, unit.count):
+        # Its samples are there already, and those of this unit would be asked for without end.
+        raise RunError("the executor gives the result of another unit than it was asked for")
     foreign = _foreign(result, unit)
     if not foreign:
         return result

@@ -139,6 +139,9 @@ def test_a_result_of_another_version_or_stream_is_refused(units, caplog):
 def test_what_is_no_result_is_told_in_a_line(units):
     with pytest.raises(RunError, match="gives int where"):
         list(executors.results(Elsewhere([lambda unit: 3]), units(1)))
+    first, _ = units(2)
+    with pytest.raises(RunError, match="result of another unit"):  # else it is asked for again and again
+        list(executors.results(Elsewhere([lambda unit: compute(first)] * 2), units(2)))
 
 
 def test_streams_are_compared_where_there_are_any(units):
