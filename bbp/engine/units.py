@@ -232,26 +232,30 @@ class Results:
 
     def __init__(self) -> None:
         self.units: list[Result] = []
-        self._columns: dict[Point, Columns] = {}  # over samples; rows of status NOT_RUN hold nothing
+        # Over samples: status, and row of the columns. These hold what was run alone: samples of a task lie far apart.
+        self._samples: dict[Point, tuple[NDArray[np.int8], NDArray[np.int64]]] = {}
+        self._columns: dict[Point, list[tuple[int, Columns]]] = {}  # with their first row
 
     def add(self, result: Result) -> None:
         """Take in what a unit gave; samples that are done keep what they have."""
-        held, stop = self._columns.setdefault(result.point, {}), result.first + result.count
-        for name, values in result.columns.items():
-            old = held.get(
-                name, np.zeros((0, *values.shape[1:]), TEXT if values.dtype.kind == "U" else values.dtype)
+        status, rows = self._samples.get(result.point, (np.zeros(0, np.int8), np.zeros(0, np.int64)))
+        if (lacking := result.first + result.count - len(status)) > 0:
+            more = max(lacking, len(status))
+            status, rows = (
+                np.append(status, np.zeros(more, np.int8)),
+                np.append(rows, np.zeros(more, np.int64)),
             )
-            if (lacking := stop - len(old)) > 0:
-                more = np.zeros((max(lacking, len(old)), *values.shape[1:]), old.dtype)
-                held[name] = np.concatenate([old, more])
-        new = np.flatnonzero(held["status"][result.first : stop] != DONE)
-        for name, values in result.columns.items():
-            held[name][result.first + new] = values[new]
+        held = self._columns.setdefault(result.point, [])
+        start = held[-1][0] + len(held[-1][1]["status"]) if held else 0
+        held.append((start, dict(result.columns)))
+        self._samples[result.point] = status, rows
+        new = np.flatnonzero(status[result.first : result.first + result.count] != DONE)
+        status[result.first + new], rows[result.first + new] = result.status[new], start + new
         self.units.append(replace(result, columns={}))
 
     def any(self, point: Point) -> bool:
         """Whether some sample of this point was run."""
-        return point in self._columns
+        return point in self._samples
 
     def missing(self, point: Point, number: int) -> NDArray[np.int64]:
         """Which of the first `number` samples of this point were not run, in rising order."""
@@ -265,17 +269,17 @@ class Results:
         """Write the first `number` samples of a point into these columns, as far as they were run."""
         there = np.flatnonzero(self._status(point, number) != NOT_RUN)
         for name, values in columns.items() if len(there) else ():
-            values[there] = self._columns[point][name][there]
+            values[there] = self._of(point, name, there)
 
     def first(self, point: Point, number: int, name: str) -> NDArray[Any]:
         """Column `name` of the first `number` samples of `point` that did not fail, in order of sample."""
         done = np.flatnonzero(self._status(point, number) == DONE)
-        return self._columns[point][name][done] if len(done) else np.zeros(0)
+        return self._of(point, name, done) if len(done) else np.zeros(0)
 
     def forget_failures(self) -> None:
         """Take failed samples for not run, so that they are tried again."""
-        for columns in self._columns.values():
-            columns["status"][columns["status"] == FAILED] = NOT_RUN
+        for status, _ in self._samples.values():
+            status[status == FAILED] = NOT_RUN
 
     @property
     def samples(self) -> int:
@@ -289,9 +293,17 @@ class Results:
 
     def _count(self, *codes: int) -> int:
         # A list at once: after a signal another thread asks, while this one may add a point.
-        return sum(int(np.isin(columns["status"], codes).sum()) for columns in list(self._columns.values()))
+        return sum(int(np.isin(status, codes).sum()) for status, _ in list(self._samples.values()))
 
     def _status(self, point: Point, number: int) -> NDArray[np.int8]:
         """That of the first `number` samples."""
-        known = self._columns[point]["status"][:number] if self.any(point) else np.zeros(0, np.int8)
+        known = self._samples[point][0][:number] if self.any(point) else np.zeros(0, np.int8)
         return np.append(known, np.full(number - len(known), NOT_RUN, np.int8))
+
+    def _of(self, point: Point, name: str, samples: NDArray[np.int64]) -> NDArray[Any]:
+        """Column `name` of these samples of a point, which were run."""
+        held = self._columns[point]
+        if len(held) > 1:  # asked for often, and joined once
+            shared = [key for key in held[0][1] if all(key in columns for _, columns in held)]
+            held[:] = [(0, {key: np.concatenate([columns[key] for _, columns in held]) for key in shared})]
+        return held[0][1][name][self._samples[point][1][samples]]

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 
@@ -85,3 +86,17 @@ def test_a_column_without_values_fails_its_samples_and_says_so():
     found = compute(Unit(kind, ("here",), {}, 0, 2))
     assert found.status.tolist() == [FAILED] * 2 and np.isnan(found.columns["ipr"]).all()
     assert set(found.reason) == {"ValueError: declared, but not computed: ipr"}
+
+
+def test_samples_far_apart_take_the_memory_of_those_that_were_run():
+    """As a task of a job array has them: 100 units, each a hundredth of the way from the last."""
+    found, values = Results(), np.ones((10, 50))
+    tracemalloc.start()
+    for unit in range(100):
+        columns = {"status": np.full(10, DONE, np.int8), "values": values.copy()}
+        found.add(Result((0,), 1000 * unit, 10, columns, 0.0, "", ""))
+    most, filled = tracemalloc.get_traced_memory()[1], {"values": np.zeros((100_000, 50))}
+    tracemalloc.stop()
+    assert most < 10 * 100 * values.nbytes  # and not a hundred times as much
+    found.fill((0,), 100_000, filled)
+    assert filled["values"].sum() == 100 * values.sum() and filled["values"][99_000:99_010].all()
