@@ -156,10 +156,9 @@ def bulk_resolvent(model: Network, alpha: Any, lam: Real, digits: int = DIGITS) 
 
 
 def looked_at(model: Network, alpha: float, digits: int = DIGITS) -> tuple[Real, Real]:
-    """Eigenvalues (n,) from the left edge on, in geometric progression from there and from 0, and the density there: what
-    Newton's method at others starts from."""
+    """Eigenvalues (n,) from the left edge on, in geometric progression from there and from 0, and the density there."""
     scale = _scale(model)
-    lam, t = look(weight_law(model, _digits(digits)), alpha, _start(model, alpha))
+    lam, t = look(weight_law(model, _digits(digits)), alpha, _start(model, alpha), near=True)
     # The edge itself, to the digits of the averages on the real axis
     return np.append(edge_at(model, alpha)[0], lam[1:] / scale), scale * t.imag / math.pi
 

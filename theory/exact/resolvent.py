@@ -245,6 +245,7 @@ NEWTON_STEPS = 60  # of Newton's method, which cannot leave the interval below t
 SETTLED = 1e-12  # relative change of v^2 that ends it
 # of a look: distances of u from 0 in units of (alpha E f^2)^(1/2), and from the edge in units of its own
 LOOK_SIDES, LOOK_STEPS = np.geomspace(0.1, 30, 15), np.geomspace(1e-3, 1e3, 30)
+NEAR_SIDES = np.geomspace(1e-3, 30, 30)  # the same, near to the peak of the density beside 0
 CLOSE = 0.03  # Im t below this times Re t: the share in its accurate form, where the weight has no density
 
 
@@ -263,10 +264,10 @@ def trace(law: WeightLaw, alpha: float, u: Real) -> tuple[Real, Complex]:
 
 
 @lru_cache(maxsize=64)
-def look(law: WeightLaw, alpha: float, start: float) -> tuple[Real, Complex]:
+def look(law: WeightLaw, alpha: float, start: float, near: bool = False) -> tuple[Real, Complex]:
     """Energies (n,), increasing from the left edge on, which is at u = `start` < 0, and t there: `trace` at distances from the
-    edge and from 0 in geometric progression."""
-    side = math.sqrt(alpha * abs(np.sum(law.mass / law.pole**2))) * LOOK_SIDES
+    edge and from 0 in geometric progression, nearer to 0 and finer if `near`."""
+    side = math.sqrt(alpha * abs(np.sum(law.mass / law.pole**2))) * (NEAR_SIDES if near else LOOK_SIDES)
     u = np.unique(np.concatenate([-side, side, start + abs(start) * LOOK_STEPS]))
     lam, t = trace(law, alpha, u[(u > start) & (u != 0)])
     edge = -1 / start

@@ -89,6 +89,16 @@ def test_curves():
     np.testing.assert_array_equal(curve.rho, theory.density(theory.Network(1, 1, 2.0), 4.0, curve.lam))
 
 
+@pytest.mark.parametrize(
+    "p, p_star, a, alpha",
+    [(3, 1000, 8e3, 1.0), (8, 10, 3e3, 0.02), (math.inf, 3, 16.0, 0.999), (2, 1, 0.3, 2.5)],
+)
+def test_committees_with_a_peak(p, p_star, a, alpha):
+    """Places suffice for trapezoids where the density has a narrow peak or no bound beside 0: these gave twice the mass."""
+    curve = density_curve(Network(p, p_star, a), alpha, mass=0.97)
+    assert abs(np.trapezoid(curve.rho, curve.lam) / (1 - curve.atom) - 0.97) < 0.03
+
+
 def test_what_is_refused():
     with pytest.raises(theory.ParameterError, match="p must be finite"):
         density(Network(math.inf, activation="tanh", p_star=2), 6.0, 1.0)
