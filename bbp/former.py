@@ -13,7 +13,6 @@ MOVED = {
     "bbp.console.messages": "console.devices console.errors console.progress",
     "bbp.console.options": "console.grids",
     "bbp.console.process": "console.signals console.start console.streams",
-    "bbp.engine.executors": "engine.cache",
     "bbp.engine.run": "engine.experiment",
     "bbp.engine.units": "engine.tasks",
     "bbp.experiments.descent": "experiments.descent_file",

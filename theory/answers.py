@@ -162,7 +162,7 @@ class Outlier(Printed):
 
     value          the eigenvalue
     overlap        squared overlap of each eigenvector with the span of teacher and student directions
-    teacher_share  share of that overlap on teacher directions: their product is q2
+    teacher_share  share of that overlap on teacher directions: their product is `q2`
     student_share  share on the span of the students; with overlapping students the two may add up to more than 1
     multiplicity   number of eigenvalues there: p p_star of those of a quadratic teacher
     error          of the value
@@ -182,6 +182,11 @@ class Outlier(Printed):
         "g": "theory.exact.outliers.outlier_resolvent(model, alpha)",
     }
     _units: ClassVar[dict[str, str]] = {"value": "Hessian"}
+
+    @property
+    def q2(self) -> float:
+        """Squared overlap of each eigenvector with the teacher alone."""
+        return self.overlap * self.teacher_share
 
 
 @dataclass(frozen=True, repr=False)

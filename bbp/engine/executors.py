@@ -1,5 +1,4 @@
-"""Where units run: in this process, in processes of this machine, on a dask cluster, or wherever a given executor runs them;
-and where what JAX compiles for them is kept.
+"""Where units run: in this process, in processes of this machine, on a dask cluster, or wherever a given executor runs them.
 
 All but the first are a `concurrent.futures.Executor`; `results` is what is done with any. They only compute: the process that
 asked stores what comes back. A worker that dies costs the unit it held, which another tries again; a unit that takes TRIES
@@ -13,15 +12,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
 import logging
 import os
-import platform
 import queue
 import re
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
@@ -30,10 +26,9 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
 from bbp.console import messages, process
 from bbp.console.messages import RunError, log
+from bbp.engine import cache
 from bbp.engine.units import Result, Unit, compute, failure, made
 from theory.checks import ParameterError, shown
 
@@ -58,13 +53,13 @@ def working(
     wait: float | None = None,
     workers: int | None = None,
     processes: int = 1,
-    cache: str | None = None,
+    compiled: str | None = None,
 ) -> Iterator[Work]:
     """What runs units: the given executor, a dask cluster, processes of this machine, or this process.
 
-    wait     seconds without any worker of the scheduler after which the run ends (PATIENCE)
-    workers  so many processes, each with a GPU of its own where there are GPUs
-    cache    directory in which JAX keeps compiled programs
+    wait      seconds without any worker of the scheduler after which the run ends (PATIENCE)
+    workers   so many processes, each with a GPU of its own where there are GPUs
+    compiled  directory in which JAX keeps compiled programs (bbp.engine.cache)
 
     ParameterError without dask, or with fewer GPUs than workers; RunError without processes.
     """
@@ -79,10 +74,10 @@ def working(
             raise ParameterError(
                 f"workers must be at most {len(cards)}, one for each GPU, got {workers} (or JAX_PLATFORMS=cpu)"
             )
-        with Processes(workers or processes, cache_environment(cache), cards) as own:
+        with Processes(workers or processes, cache.environment(compiled), cards) as own:
             yield functools.partial(results, own)
     else:
-        keep_programs(cache)
+        cache.keep_programs(compiled)
         yield here
 
 
@@ -395,65 +390,3 @@ def gpus() -> list[str]:
         names = [name.strip() for name in os.environ["CUDA_VISIBLE_DEVICES"].split(",")]
         return list(takewhile(_GPU.fullmatch, names))
     return [str(index) for index, _ in enumerate(Path("/proc/driver/nvidia/gpus").glob("*"))]
-
-
-NO_CACHE = "none"  # in place of a directory: keep nothing
-_FOLDER = "hessian-bbp"
-# Our programs are many and small: JAX by itself keeps only those that took a second to compile.
-_KEEPING = {
-    "jax_persistent_cache_min_compile_time_secs": 0,
-    "jax_persistent_cache_min_entry_size_bytes": -1,
-    # Bytes: some thousand programs of about 20 kB, all of which JAX looks at whenever it writes one.
-    "jax_compilation_cache_max_size": 20_000_000,
-}
-
-
-def cache_directory(chosen: str | None) -> str | None:
-    """The directory to keep compiled programs in, made if need be; None for none, or where JAX's own variable names one.
-
-    chosen   a directory, NO_CACHE, or None: what BBP_CACHE names, else the user's cache directory
-
-    In it a folder for this kind of processor is ours; whatever else is there is not. JAX reads and writes it under a lock and
-    drops what was used longest ago: any number of processes may share it. One that cannot be written is a warning where it was
-    asked for, and none where it was not.
-    """
-    named = chosen or os.environ.get("BBP_CACHE")
-    if named == NO_CACHE or (not named and "JAX_COMPILATION_CACHE_DIR" in os.environ):
-        return None
-    try:
-        home = Path(named).expanduser() / _FOLDER if named else platformdirs.user_cache_path(_FOLDER)
-        place = home / processor()
-        place.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=place).close()
-    except (OSError, RuntimeError, ValueError) as error:
-        (log.warning if named else log.debug)("compiled programs are not kept: %s", error)
-        return None
-    return str(place.absolute())
-
-
-def cache_environment(place: str | None) -> dict[str, str]:
-    """The environment of a process that is to keep compiled programs in the directory `place`; empty for None."""
-    if place is None:
-        return {}
-    return {name.upper(): str(value) for name, value in _KEEPING.items()} | {
-        "JAX_COMPILATION_CACHE_DIR": place
-    }
-
-
-def keep_programs(place: str | None) -> None:
-    """Let JAX keep compiled programs in the directory `place`, if this process has imported it; before the first is compiled,
-    for JAX asks once."""
-    jax = sys.modules.get("jax")
-    if place is not None and jax is not None:
-        for name, value in (_KEEPING | {"jax_compilation_cache_dir": place}).items():
-            jax.config.update(name, value)
-
-
-def processor() -> str:
-    """Short name of this kind of processor, for which programs are compiled: model and instruction sets, where Linux tells."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = [platform.processor()]
-    told = sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))})
-    return hashlib.sha256("\n".join([platform.machine(), *told]).encode()).hexdigest()[:12]

@@ -190,8 +190,11 @@ def _declared(unit: Unit, columns: Columns) -> Columns:
     reason = np.asarray(columns.get("reason", np.full(unit.count, "")), dtype=object)
     status = columns.get("status", np.where(reason == "", DONE, FAILED))
     columns = {**columns, "reason": reason, "status": status}
-    if lacking := [each.name for each in unit.kind.columns if each.name not in columns]:
+    names = [each.name for each in unit.kind.columns]
+    if lacking := [name for name in names if name not in columns]:
         raise ValueError(f"declared, but not computed: {', '.join(lacking)}")
+    if unknown := [name for name in columns if name not in names]:
+        raise ValueError(f"computed, but not declared: {', '.join(unknown)}")
     return {each.name: np.asarray(columns[each.name]).astype(each.dtype) for each in unit.kind.columns}
 
 

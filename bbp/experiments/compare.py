@@ -35,7 +35,8 @@ def compute(given: Mapping[str, Any], samples: Sequence[int], *, threads: int = 
     """The draws at some alphas of a row: every field of `bbp.analysis.comparison.THEORY_N`."""
     alpha = np.array([given["alpha"][sample] for sample in samples])
     model, n = models.build(given), given["n"]
-    return summary.theory_at(model, n, alpha, given["draws"], given["seed"], threads)
+    told = summary.theory_at(model, n, alpha, given["draws"], given["seed"], threads)
+    return {name: told[name] for name in THEORY_N}
 
 
 KIND = Kind(compute, tuple(Field(name, ("sample",)) for name in THEORY_N))

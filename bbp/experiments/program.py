@@ -23,7 +23,7 @@ import numpy as np
 from bbp.console import options, process, program
 from bbp.console.messages import RunError, duration, log, messages
 from bbp.console.process import Interrupted
-from bbp.engine import executors
+from bbp.engine import cache, executors
 from bbp.engine.units import Point, compute
 from theory import checks
 from theory.checks import ParameterError
@@ -262,9 +262,9 @@ def planned(experiment: Experiment, settings: Mapping[str, Any]) -> Run:
         run.hints = {"threads": 1} | run.hints  # the processes share the cores already
     place = {name: settings[name] for name in ("scheduler", "wait", "workers")}
     if not settings["merge"]:
-        place["cache"] = executors.cache_directory(settings["cache"])
+        place["compiled"] = cache.directory(settings["cache"])
         if settings["dry_run"]:  # its samples are timed in this process, whatever runs them later
-            executors.keep_programs(place["cache"])
+            cache.keep_programs(place["compiled"])
     if settings.get("executor") is not None:
         place["executor"] = executors.given(settings["executor"])
     alone = experiment.alone() if run.out is None else {}

@@ -306,6 +306,7 @@ def test_what_runs_no_units_or_forks_is_refused():
             )
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=spawn) as pool:
         assert executors.given(pool) is pool
+<<<<<<< HEAD
 
 
 KEEPING = """
@@ -387,3 +388,5 @@ def test_a_program_keeps_what_it_compiles(bbp, home, tmp_path, monkeypatch):
     assert kept == [str(home)] * 2
     assert bbp("sweep", *words, "--force", "--cache", "none").code == 0
     assert kept[2:] == [None]
+=======
+>>>>>>> d870d26 (Compiled programs have a module; columns that are not declared are told; an Outlier says its q2)

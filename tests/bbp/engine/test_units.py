@@ -6,6 +6,7 @@ import sys
 import tracemalloc
 
 import numpy as np
+import pytest
 
 from bbp.engine.units import Field, Kind, Result, Results, Unit, compute
 from bbp.files.variables import DONE, FAILED, NOT_RUN
@@ -81,10 +82,19 @@ def nothing(given, samples):
     return {}
 
 
-def test_a_column_without_values_fails_its_samples_and_says_so():
-    kind = Kind(nothing, (Field("ipr", ("sample",)),))
+def too_much(given, samples):
+    return {name: np.zeros(len(samples)) for name in ("ipr", "spread")}
+
+
+@pytest.mark.parametrize(
+    ("compute_them", "words"),
+    [(nothing, "declared, but not computed: ipr"), (too_much, "computed, but not declared: spread")],
+)
+def test_columns_are_those_declared_or_their_samples_fail(compute_them, words):
+    kind = Kind(compute_them, (Field("ipr", ("sample",)),))
     found = compute(Unit(kind, ("here",), {}, 0, 2))
     assert found.status.tolist() == [FAILED] * 2 and np.isnan(found.columns["ipr"]).all()
+<<<<<<< HEAD
     assert set(found.reason) == {"ValueError: declared, but not computed: ipr"}
 
 
@@ -100,3 +110,6 @@ def test_samples_far_apart_take_the_memory_of_those_that_were_run():
     assert most < 10 * 100 * values.nbytes  # and not a hundred times as much
     found.fill((0,), 100_000, filled)
     assert filled["values"].sum() == 100 * values.sum() and filled["values"][99_000:99_010].all()
+=======
+    assert set(found.reason) == {f"ValueError: {words}"}
+>>>>>>> d870d26 (Compiled programs have a module; columns that are not declared are told; an Outlier says its q2)

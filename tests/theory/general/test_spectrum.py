@@ -124,6 +124,7 @@ def test_overlap_seen_in_samples():
     assert abs(found.outliers[0] + 0.617) < 1e-3
     assert abs(found.overlaps[0] - 0.121) < 6e-4
     assert abs(found.overlaps[0] * found.teacher_share[0] - 0.071) < 1e-3
+    assert found.pulled[0].q2 == found.overlaps[0] * found.teacher_share[0]
 
 
 def test_tanh():
