@@ -73,7 +73,8 @@ def lowest_dense(
         signal = reals("signal", signal)
         if np.ndim(signal) != 2 or np.shape(signal)[0] != n:
             raise ParameterError(f"signal must be columns ({n}, r), got shape {np.shape(signal)}")
-    if count("k", k) > n:
+    k = count("k", k)
+    if k > n:
         raise ParameterError(f"k must be at most the order of the Hessian, got k = {k}, order {n}")
     check_order(n)
     if isinstance(hessian, jax.Array) and jax.default_backend() != "cpu":

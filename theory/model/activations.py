@@ -117,6 +117,8 @@ class Activation:
         choice("parity", self.parity, ("even", "odd", "none"))
         if one("growth", finite("growth", self.growth)) < 0:
             raise ParameterError(f"growth must be at least 0, got {self.growth}")
+        if np.ndim(self.infimum) or self.infimum != -math.inf:
+            one("infimum", finite("infimum", self.infimum))
         values = {part: self._probed(part) for part in ("value", "first", "second")}["value"]
         mirrored = self.value(-_PROBE, np)
         sign = {"even": 1, "odd": -1}.get(self.parity)
@@ -197,7 +199,7 @@ class Target:
         function("value", self.value)
         low, high = self.infimum, self.supremum
         for name, end, open_end in (("infimum", low, -math.inf), ("supremum", high, math.inf)):
-            if end != open_end:
+            if np.ndim(end) or end != open_end:
                 object.__setattr__(self, name, one(name, finite(name, end)))
         if not self.infimum < self.supremum:
             raise ParameterError(f"infimum of {self.name} must lie below its supremum, got {low} and {high}")

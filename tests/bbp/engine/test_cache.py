@@ -56,10 +56,15 @@ def test_what_else_is_in_a_named_directory_is_not_ours(bbp, tmp_path):
     assert (place / "pipe-cache").is_fifo() and (place / "pipe-atime").exists()
 
 
-def test_a_directory_that_cannot_be_written_is_no_error(home, tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file" / "inside"))
+def test_a_directory_that_cannot_be_written_is_no_error(bbp, home, tmp_path, monkeypatch):
+    inside = tmp_path / "file" / "inside"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(inside))
     (tmp_path / "file").touch()
     assert cache.directory(None) is None
+    words = ["--alpha-grid", "1", "--n", "12", "--samples", "1", "--out", tmp_path / "x.h5"]
+    for more in (["--dry-run"], []):
+        said = bbp("sweep", *words, *more, "--cache", inside)  # told, and once, where it was asked for
+        assert said.code == 0 and said.err.count("are not kept") == 1
 
 
 @pytest.mark.slow

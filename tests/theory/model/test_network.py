@@ -2,6 +2,7 @@
 and targets, spectra against the slow twin and closed cases."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -228,6 +229,16 @@ def test_right_derivatives_pass_at_every_scale(scale, size):
 def test_an_infimum_is_checked_far_out_too():
     with pytest.raises(ParameterError, match="infimum of cubic must bound its values"):
         Activation("cubic", lambda x, xp: x**3, lambda x, xp: 3 * x**2, lambda x, xp: 6 * x, "odd", 3, -50.0)
+
+
+@pytest.mark.parametrize(
+    "bad", ["x", b"a", [], [[1]], {}, 10**400, np.ones(3), 1j, True, math.nan, math.inf], ids=str
+)
+def test_an_infimum_is_a_number(bad):
+    with pytest.raises(ParameterError, match=r"^infimum must be [^\n]*$"):
+        replace(ACTIVATIONS["tanh"], infimum=bad)
+    with pytest.raises(ParameterError, match=r"^infimum (must be|of) [^\n]*$"):
+        replace(PRODUCT, infimum=bad)
 
 
 def test_derivatives_of_a_loss_must_be_those_of_its_value():
