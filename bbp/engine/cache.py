@@ -9,8 +9,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import platformdirs
-
 from bbp.console.messages import log
 
 NONE = "none"  # in place of a directory: keep nothing
@@ -33,6 +31,8 @@ def directory(chosen: str | None) -> str | None:
     drops what was used longest ago: any number of processes may share it. One that cannot be written is a warning where it was
     asked for, and none where it was not.
     """
+    import platformdirs  # late: --help needs none
+
     named = chosen or os.environ.get("BBP_CACHE")
     if named == NONE or (not named and "JAX_COMPILATION_CACHE_DIR" in os.environ):
         return None

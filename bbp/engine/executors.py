@@ -20,7 +20,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from contextlib import contextmanager, suppress
 from itertools import islice, takewhile
 from pathlib import Path
@@ -101,6 +101,8 @@ def given(executor: Any) -> Executor:
     if not isinstance(executor, Executor):
         made = ", not the class: ThreadPoolExecutor(4)" if isinstance(executor, type) else ""
         raise ParameterError(f"executor must be a concurrent.futures.Executor{made}, got {shown(executor)}")
+    from concurrent.futures import ProcessPoolExecutor  # late, with all of multiprocessing: --help needs none
+
     context = getattr(executor, "_mp_context", None)
     if isinstance(executor, ProcessPoolExecutor) and context and context.get_start_method() == "fork":
         raise ParameterError(
