@@ -89,7 +89,10 @@ def threshold(model: Network, n: ArrayLike, *, draws: int = 100, seed: int = 0) 
         "draws": count("draws", draws, 2),
         "seed": count("seed", seed, 0),
     }
-    each = [answer(model, n=size, **asked) for size in map(_size, sizes.ravel() if sizes.ndim else [n])]
+    checked = [
+        _size(size) for size in (sizes.ravel() if sizes.ndim else [n])
+    ]  # all, before the first takes its time
+    each = [answer(model, n=size, **asked) for size in checked]
     columns: dict[str, Any] = {
         name: np.reshape([getattr(one, name) for one in each], sizes.shape)[()]
         for name in ("alpha", "kind", "jump", "error", "reason", "n", "share")
