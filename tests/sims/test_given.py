@@ -81,7 +81,8 @@ RARE[[10, 9000, 11_500]] *= 20  # in 2.4 % of all draws
 SKEWED = np.random.default_rng(4).standard_t(2.5, (1500, 32))
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, 5))])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
 def test_rare_heavy_rows_decide_the_mean_whether_drawn_or_not(seed):
     found = judged(Network(inputs=Inputs.of(RARE)), 2.0, 16, 16, seed)
     assert found.kind == "neither" and ("large norm" in found.reason or "not known" in found.reason)

@@ -169,7 +169,14 @@ def test_tail_of_a_smooth_edge_against_mpmath(model, alpha, distance):
 
 
 @pytest.mark.parametrize(
-    ("p", "p_star", "a", "v"), [(64, 1, 1e-3, 7000.0), (16, 3, 0.01, 7000.0), (8, 1, 1.0, 100.0)]
+    ("p", "p_star", "a", "v"),
+    [
+        (64, 1, 1e-3, 7000.0),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in [(16, 3, 0.01, 7000.0), (8, 1, 1.0, 100.0)]
+        ),
+    ],
 )
 def test_tails_of_the_weights_against_mpmath(p, p_star, a, v):
     """D(v) of (y - w)/(a + w), 1e-28 to 1e-72, where the students' own tails at 0 decide; alone, and with v of another size."""
