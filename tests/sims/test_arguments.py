@@ -19,7 +19,6 @@ from sims.dynamics.problem import riemannian_hessian
 from sims.dynamics.run import descend_batch
 from sims.dynamics.samples import bytes_needed as descent_bytes
 from sims.dynamics.samples import sample_descents
-from sims.functions import activation_of
 from sims.instance import draw_on_host
 from sims.krylov import krylov_bytes
 from sims.krylov.solver import Settings, lowest_krylov
@@ -96,10 +95,6 @@ def calls():
             },
         ),
         "descent_bytes": (descent_bytes, {**point, "batch": 1, "records": 2, "dtype": "float64"}),
-        "activation_of": (
-            activation_of,
-            {"name": "own", "value": np.sign, "parity": "none", "growth": 0.0, "infimum": -2.0},
-        ),
     }  # fmt: skip
 
 
@@ -225,8 +220,6 @@ def test_whole_numbers_of_numpy(kind):
     """n, samples, seeds and sizes as the narrowest integers that hold them, whose products overflow, and as floats."""
     compared = 0
     for name, (function, good) in calls().items():
-        if name == "activation_of":
-            continue  # it takes none
         given = {key: kind(value) if small(value) else value for key, value in good.items()}
         if "samples" in good:
             given["samples"] = [kind(sample) for sample in good["samples"]]

@@ -39,3 +39,21 @@ def test_activations_of_ones_own():
         with pytest.raises(ParameterError) as caught:
             activation_of("bad", bad)
         assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("argument", "bad", "words"),
+    [
+        *(("name", bad, "name of an activation must be") for bad in (3, "", None)),
+        *(("parity", bad, "parity must be one of") for bad in ("x", 3)),
+        ("parity", "even", "parity of own must be that of its values"),
+        *(("growth", bad, "growth must be") for bad in (-1.0, "x", None, np.ones(2))),
+        *(("infimum", bad, "infimum must be") for bad in ("x", [], 10**400, np.ones(3), float("nan"))),
+        ("infimum", -0.5, "infimum of own must bound its values"),
+    ],
+    ids=str,
+)
+def test_an_argument_that_does_not_fit_is_told_in_a_line(argument, bad, words):
+    """Of a function that JAX does take: each is refused for its own sake."""
+    with pytest.raises(ParameterError, match=rf"^{words}[^\n]*$"):
+        activation_of(**{"name": "own", "value": jnp.tanh, argument: bad})
