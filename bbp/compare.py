@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bbp.console import options, program
-from bbp.console.messages import FileError, log
+from bbp.console.messages import log
 from bbp.console.program import callable_as
 from bbp.experiments import models, own
 from bbp.experiments.options import COMPARE
@@ -42,13 +42,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Carry out the command; 0 done, 1 if draws failed."""
-    given = options.given(args, COMPARE)
-    how = options.checked(COMPARE, given)
-    _require_file(how, given)
+    asked = options.asked(args, COMPARE)
+    how = options.checked(COMPARE, asked)
+    _require_file(how, asked)
     places = {name: how[name] for name in ("out", "save") if how[name] is not None}
     disk.require_apart(places, args.files)
     # Only now SciPy and matplotlib are imported: --help and wrong options are answered at once.
     from bbp import plot
+    from bbp.experiments.base import each_model
     from bbp.experiments.compare import build
     from bbp.plots.sweep import told_apart
 
@@ -57,25 +58,22 @@ def run(args: argparse.Namespace) -> int:
         disk.prepare_directory(path.parent)
     if how["out"] is not None:
         disk.require_free(how["out"], force=how["force"])
-    experiment = build(how, given, args.files)
-    if "save" in places and len(sweeps := experiment.sweeps) > 1:
-        names = "; ".join(models.words(models.of(sweep)) for sweep in sweeps)
-        raise FileError(f"the files hold {len(sweeps)} models ({names}): a file of numbers holds one")
+    run_as = {**how, "out": how["save"]}
 
-    def draw(comparisons: list[Any]) -> None:
+    def draw(found: Any) -> None:
         if how["out"] is not None:
-            named = {models.words(models.of(one)): one for one in comparisons}
-            figure = plot.draw(told_apart(named) if len(named) > 1 else comparisons[0], width=how["width"])
+            named = {models.words(models.of(one)): one for one in each_model(found)}
+            figure = plot.draw(told_apart(named) if len(named) > 1 else found, width=how["width"])
             disk.write_bytes(how["out"], plot.render(figure, form, 300))
             log.info("wrote %s", how["out"])
 
-    return carry_out(experiment, {**how, "out": how["save"]}, draw)
+    return carry_out(build(run_as, asked, args.files), run_as, draw)
 
 
-def _require_file(how: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+def _require_file(how: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
     """ParameterError for options of a run that is kept, without a file beside which to keep it."""
     for option in COMPARE:
-        kept = not option.decides and option.name not in ALONE and option.name in given
+        kept = not option.decides and option.name not in ALONE and option.name in asked
         if kept and how[option.name] not in (None, False) and how["save"] is None:
             why = "it lists the pieces of work" if option.name == "dry_run" else "draws are"
             raise ParameterError(f"{option.written} needs --save FILE.h5: {why} kept beside that file")
@@ -123,8 +121,7 @@ def compare(
             f"files must be the name of a sweep file, or a list of several, got {shown(files)}"
         )
     names = [str(name) for name in each]
-    found = PROGRAM.call(options, names, out=out, executor=executor, progress=progress)
-    return found[0] if found is not None and len(found) == 1 else found
+    return PROGRAM.call(options, names, out=out, executor=executor, progress=progress)
 
 
 callable_as(__name__, compare)

@@ -13,7 +13,7 @@ import argparse
 import sys
 import time
 
-from bbp.engine.units import Unit, compute
+from bbp.engine.run import Results, Unit, run_unit
 from bbp.experiments.program import MOST_PROBES, PROBE_SECONDS
 from bbp.sweep import PROGRAM
 
@@ -25,7 +25,7 @@ REPEAT = 4  # one more repetition than the program
 def seconds(unit: Unit) -> float:
     """Processor seconds of a unit; a failed sample ends the program."""
     start = time.process_time()
-    result = compute(unit)
+    result = run_unit(unit)
     if "".join(result.reason):
         raise SystemExit(f"a sample failed: {result.reason}")
     return time.process_time() - start
@@ -36,12 +36,13 @@ def ratio(case: str, samples: int) -> float:
     n, p, alpha, solver = case.split(":")
     options = {"n": n, "p": p, "alpha_grid": alpha, "samples": 10**6, "solver": solver}
     experiment = PROGRAM.experiment(options)
-    point = next(iter(experiment.points(None)))  # type: ignore[arg-type]
-    small = experiment.probe(point)
-    cost = experiment.cost(small)
-    number = max(1, min(MOST_PROBES, int(PROBE_SECONDS / cost)))
+    point = next(iter(experiment.points(Results())))
+    cost = experiment.cost(point, {})
+    small = cost.probe
+    work = experiment.cost(small, {}).work
+    number = max(1, min(MOST_PROBES, int(PROBE_SECONDS / work)))
     probe = min(seconds(experiment.unit(small, 0, number)) for _ in range(REPEAT)) / number
-    expected = probe / cost * experiment.cost(point)
+    expected = probe / work * cost.work
     seconds(experiment.unit(point, 0, 1))  # compiles
     samples = max(samples, min(4 * number, int(1 / expected)))  # small ones share calls, as those of a run do
     taken = seconds(experiment.unit(point, 1, samples)) / samples

@@ -29,7 +29,8 @@ import time
 import jax
 import numpy as np
 
-from bbp.engine import cache, executors
+from bbp.console import messages
+from bbp.engine import executors
 from bbp.sweep import PROGRAM
 from sims import machine
 from sims.instance import draw
@@ -98,11 +99,11 @@ def tasks_over_processes(n: int, processes: list[int], samples: int = 48) -> Non
     """Print the table of processes: strong, the same samples; weak, as many for each process."""
     experiment = PROGRAM.experiment({"n": str(n), "p": "1", "alpha_grid": "1", "samples": 10**6})
     point = next(iter(experiment.points(None)))  # type: ignore[arg-type]
-    place, alone = cache.directory(None), 0.0
+    place, alone = messages.cache_directory(None), 0.0
     print(f"samples of N = {n}, p = 1 a second over processes")
     print(f"{'processes':>10} {'strong':>8} {'kept':>6} {'weak':>8} {'kept':>6}")
     for number in processes:
-        with executors.Processes(number, cache.environment(place)) as pool:
+        with executors.Processes(number, messages.keeping_environment(place)) as pool:
             list(executors.results(pool, [experiment.unit(point, i, 8) for i in range(2 * number)]))
             rates = []
             for total in (samples, samples * number):

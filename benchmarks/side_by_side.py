@@ -33,7 +33,8 @@ from dask.distributed import Client, LocalCluster
 from scipy.linalg import eigh
 from scipy.linalg.lapack import dsytrd, dsytrd_lwork
 
-from bbp.engine import cache, executors
+from bbp.console import messages
+from bbp.engine import executors
 from bbp.sweep import PROGRAM
 from sims import machine
 
@@ -115,7 +116,7 @@ def measure(
 @contextlib.contextmanager
 def processes(number: int, place: str | None):
     """What runs units on so many processes of ours."""
-    with executors.Processes(number, cache.environment(place)) as pool:
+    with executors.Processes(number, messages.keeping_environment(place)) as pool:
         yield lambda units: executors.results(pool, units)
 
 
@@ -143,7 +144,7 @@ def workers(options: argparse.Namespace, place: str | None):
         yield None
         return
     start = time.perf_counter()
-    environment = machine.ONE_CORE | cache.environment(place)
+    environment = machine.ONE_CORE | messages.keeping_environment(place)
     near = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None, "memory_limit": 0}
     with LocalCluster(options.cores, env=environment, **near) as local, Client(local) as client:
         executor = client.get_executor(pure=False)
@@ -177,7 +178,7 @@ def main() -> None:
     parser.add_argument("--dask", action="store_true", help="and workers of dask")
     options = parser.parse_args()
     os.environ.update(machine.ONE_CORE)
-    place = cache.directory(None)
+    place = messages.cache_directory(None)
     print(
         f"{options.cores} cores; load {os.getloadavg()[0]:.1f} at the start; samples a second, alpha = {options.alpha:g}"
     )

@@ -36,7 +36,7 @@ def use() -> None:
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
     # Only here: it brings NumPy, whose BLAS reads the environment when it is loaded.
-    from bbp.engine.cache import processor
+    from bbp.console.messages import processor
 
     directory = CACHE / f"compiled-{processor()}"
     try:

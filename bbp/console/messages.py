@@ -1,16 +1,21 @@
-"""What a program says: errors, a plain line each; messages and progress while it works; what JAX finds to compute on."""
+"""What a program says: errors, a plain line each; messages and progress while it works; what JAX finds to compute on, and
+where it keeps what it has compiled."""
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import pkgutil
+import platform
 import re
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 
 from tqdm import tqdm
@@ -175,6 +180,7 @@ class _Stderr(logging.StreamHandler):
 
 _LOOKS = "jax._src.xla_bridge"  # JAX's module that looks for devices, and its logger
 _CUDA = {"cuda", "gpu"}
+_GPU = re.compile(r"[0-9]+|(GPU|MIG)-[0-9a-fA-F/-]+")
 
 
 class _Plugin(logging.Filter):
@@ -203,6 +209,20 @@ def heed_jax(*, tell: bool = True) -> None:
 def driver() -> bool:
     """Whether a driver of NVIDIA is loaded here, or passed into this container."""
     return any(Path(place).exists() for place in ("/proc/driver/nvidia", "/dev/nvidiactl", "/dev/dxg"))
+
+
+def gpus() -> list[str]:
+    """Names (for CUDA_VISIBLE_DEVICES) of the GPUs this process may use, found without touching them: JAX would claim one.
+
+    CUDA counts the names of that variable up to the first that is none ("NoDevFiles", "-1", nothing), and where there is
+    no driver there is no GPU, whatever it says.
+    """
+    if os.environ.get("JAX_PLATFORMS", "").startswith("cpu") or not driver():
+        return []
+    if "CUDA_VISIBLE_DEVICES" in os.environ:
+        names = [name.strip() for name in os.environ["CUDA_VISIBLE_DEVICES"].split(",")]
+        return list(takewhile(_GPU.fullmatch, names))
+    return [str(index) for index, _ in enumerate(Path("/proc/driver/nvidia/gpus").glob("*"))]
 
 
 def no_device(error: BaseException) -> str | None:
@@ -240,3 +260,67 @@ def _has_plugin() -> bool:
     spec = find_spec("jax_plugins")
     places = spec.submodule_search_locations if spec else None
     return any("cuda" in module.name for module in pkgutil.iter_modules(places or []))
+
+
+NO_CACHE = "none"  # in place of a directory: keep nothing
+_FOLDER = "hessian-bbp"  # in the user's cache: our own, and in it one for each kind of processor
+# Our programs are many and small: JAX by itself keeps only those that took a second to compile.
+_KEEPING = {
+    "jax_persistent_cache_min_compile_time_secs": 0,
+    "jax_persistent_cache_min_entry_size_bytes": -1,
+    # Bytes: some thousand programs of about 20 kB, all of which JAX looks at whenever it writes one.
+    "jax_compilation_cache_max_size": 20_000_000,
+}
+
+
+def cache_directory(chosen: str | None) -> str | None:
+    """The directory to keep compiled programs in, made if need be; None for none, or where JAX's own variable names one.
+
+    chosen   a directory, NO_CACHE, or None: what BBP_CACHE names, else the user's cache directory
+
+    In it a folder for this kind of processor is ours; whatever else is there is not. JAX reads and writes it under a lock and
+    drops what was used longest ago: any number of processes may share it. One that cannot be written is a warning where it was
+    asked for, and none where it was not.
+    """
+    import platformdirs  # late: --help needs none
+
+    named = chosen or os.environ.get("BBP_CACHE")
+    if named == NO_CACHE or (not named and "JAX_COMPILATION_CACHE_DIR" in os.environ):
+        return None
+    try:
+        home = Path(named).expanduser() / _FOLDER if named else platformdirs.user_cache_path(_FOLDER)
+        place = home / processor()
+        place.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=place).close()
+    except (OSError, RuntimeError, ValueError) as error:
+        (log.warning if named else log.debug)("compiled programs are not kept: %s", error)
+        return None
+    return str(place.absolute())
+
+
+def keeping_environment(place: str | None) -> dict[str, str]:
+    """The environment of a process that is to keep compiled programs in the directory `place`; empty for None."""
+    if place is None:
+        return {}
+    return {name.upper(): str(value) for name, value in _KEEPING.items()} | {
+        "JAX_COMPILATION_CACHE_DIR": place
+    }
+
+
+def keep_programs(place: str | None) -> None:
+    """Let JAX keep compiled programs in the directory `place`, if this process has imported it; before the first is compiled,
+    for JAX asks once."""
+    jax = sys.modules.get("jax")
+    if place is not None and jax is not None:
+        for name, value in (_KEEPING | {"jax_compilation_cache_dir": place}).items():
+            jax.config.update(name, value)
+
+
+def processor() -> str:
+    """Short name of this kind of processor, for which programs are compiled: model and instruction sets, where Linux tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = [platform.processor()]
+    told = sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))})
+    return hashlib.sha256("\n".join([platform.machine(), *told]).encode()).hexdigest()[:12]

@@ -94,7 +94,7 @@ def _add(group: Any, option: Option) -> None:
     group.add_argument(option.written, metavar=option.metavar, help=help, default=argparse.SUPPRESS, **more)
 
 
-def given(
+def asked(
     args: argparse.Namespace, options: Sequence[Option], rivals: Sequence[tuple[str, str]] = ()
 ) -> dict[str, Any]:
     """Options of the configuration file, overridden by those of the command line (also by their `rivals`)."""

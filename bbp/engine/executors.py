@@ -1,6 +1,6 @@
-"""Where units run: in this process, in processes of this machine, on a dask cluster, or wherever a given executor runs them.
+"""Where units run that do not in this process: processes of this machine, a dask cluster, or a user's executor.
 
-All but the first are a `concurrent.futures.Executor`; `results` is what is done with any. They only compute: the process that
+These are a `concurrent.futures.Executor`; `results` is what is done with any. They only compute: the process that
 asked stores what comes back. A worker that dies costs the unit it held, which another tries again; a unit that takes TRIES
 workers down with it is recorded as failed, and so is one that only workers of another version or random stream have computed.
 Whatever else goes wrong outside of units (no workers, a lost scheduler) is no failed sample: the run stops, with what is kept.
@@ -22,18 +22,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from contextlib import contextmanager, suppress
-from itertools import islice, takewhile
-from pathlib import Path
+from itertools import islice
 from typing import Any
 
 from bbp.console import messages, process
 from bbp.console.messages import RunError, log
-from bbp.engine import cache
-from bbp.engine.units import Result, Unit, compute, failure, made
+from bbp.engine import run
+from bbp.engine.run import Result, Unit, Work, failure
 from theory.checks import ParameterError, shown
 
-# What runs units and gives their results; after a signal it gives what it has computed already, and ends as process.check does.
-Work = Callable[[Iterable[Unit]], Iterator[Result]]
 PATIENCE = 600.0  # seconds that workers of a scheduler are waited for
 LOOK_SECONDS = 1.0  # between looks at signals and workers while no result comes
 TRIES = 4  # workers that a unit may take down before it counts as failed: as many as dask allows
@@ -42,7 +39,6 @@ CONNECT_SECONDS = 30.0  # for a scheduler to answer
 # Children take no json.py or theory.py from the current directory, and keep compiled programs, which loky takes for a leak.
 _CHILD = {"PYTHONSAFEPATH": "1", "LOKY_MAX_MEMORY_LEAK_SIZE": "1e18"}
 _PR_SET_PDEATHSIG = 1  # prctl(2)
-_GPU = re.compile(r"[0-9]+|(GPU|MIG)-[0-9a-fA-F/-]+")
 
 
 @contextmanager
@@ -55,11 +51,11 @@ def working(
     processes: int = 1,
     compiled: str | None = None,
 ) -> Iterator[Work]:
-    """What runs units: the given executor, a dask cluster, processes of this machine, or this process.
+    """What runs units elsewhere: the user's executor, a dask cluster, or processes of this machine.
 
     wait      seconds without any worker of the scheduler after which the run ends (PATIENCE)
     workers   so many processes, each with a GPU of its own where there are GPUs
-    compiled  directory in which JAX keeps compiled programs (bbp.engine.cache)
+    compiled  directory in which JAX keeps compiled programs (bbp.console.messages)
 
     ParameterError without dask, or with fewer GPUs than workers; RunError without processes.
     """
@@ -68,32 +64,21 @@ def working(
     elif scheduler is not None:
         with dask(scheduler, PATIENCE if wait is None else wait) as (cluster, watch):
             yield functools.partial(results, cluster, watch=watch)
-    elif workers is not None or processes > 1:
-        cards = gpus() if workers is not None else []
+    else:
+        cards = messages.gpus() if workers is not None else []
         if cards and workers and workers > len(cards):
             raise ParameterError(
                 f"workers must be at most {len(cards)}, one for each GPU, got {workers} (or JAX_PLATFORMS=cpu)"
             )
-        with Processes(workers or processes, cache.environment(compiled), cards) as own:
+        with Processes(workers or processes, messages.keeping_environment(compiled), cards) as own:
             yield functools.partial(results, own)
-    else:
-        cache.keep_programs(compiled)
-        yield here
 
 
-def here(units: Iterable[Unit]) -> Iterator[Result]:
-    """Run units in this process, until a signal comes."""
-    for unit in units:
-        # Between units: a signal cuts none in half.
-        process.check()
-        yield compute(unit)
-
-
-def given(executor: Any) -> Executor:
+def usable(executor: Any) -> Executor:
     """`executor`, or that of a dask Client; ParameterError if it is none, or forks: JAX has threads, and its forks may hang.
 
     >>> from concurrent.futures import ThreadPoolExecutor
-    >>> isinstance(given(ThreadPoolExecutor(1)), Executor)
+    >>> isinstance(usable(ThreadPoolExecutor(1)), Executor)
     True
     """
     if not isinstance(executor, type) and callable(getattr(executor, "get_executor", None)):
@@ -126,7 +111,7 @@ def results(
 
     def give(unit: Unit, tries: int = 0) -> None:
         try:
-            future = executor.submit(compute, unit)
+            future = executor.submit(run.run_unit, unit)
         except RunError:
             raise
         except RuntimeError as error:
@@ -202,7 +187,7 @@ def _outcome(future: Future[Result], unit: Unit, tries: int) -> Result | None:
 
 def _foreign(result: Result, unit: Unit) -> str:
     """What makes a result one of another program than this: its version or its random stream; nothing where both are ours."""
-    ours, theirs = made(unit), getattr(result, "made", {})
+    ours, theirs = unit.computation.made(), getattr(result, "made", {})
     apart = [
         f"{name} {theirs.get(name, 'unknown')} there, {ours[name]} here"
         for name in ("bbp", "stream")
@@ -378,17 +363,3 @@ def _workers(client: Any) -> list[dict[str, Any]]:
         return list(client.sync(ask, callback_timeout=CONNECT_SECONDS)["workers"].values())
     except Exception as error:
         raise RunError(f"the dask scheduler is lost ({type(error).__name__})") from None
-
-
-def gpus() -> list[str]:
-    """Names (for CUDA_VISIBLE_DEVICES) of the GPUs this process may use, found without touching them: JAX would claim one.
-
-    CUDA counts the names of that variable up to the first that is none ("NoDevFiles", "-1", nothing), and where there is
-    no driver there is no GPU, whatever it says.
-    """
-    if os.environ.get("JAX_PLATFORMS", "").startswith("cpu") or not messages.driver():
-        return []
-    if "CUDA_VISIBLE_DEVICES" in os.environ:
-        names = [name.strip() for name in os.environ["CUDA_VISIBLE_DEVICES"].split(",")]
-        return list(takewhile(_GPU.fullmatch, names))
-    return [str(index) for index, _ in enumerate(Path("/proc/driver/nvidia/gpus").glob("*"))]

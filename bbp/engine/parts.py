@@ -9,7 +9,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,12 +18,11 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from bbp.console.messages import FileError, log
-from bbp.engine.units import Point, Result
 from bbp.files import disk
-from bbp.files.variables import DONE, FAILED
 
 if TYPE_CHECKING:
-    from bbp.engine.run import Experiment
+    from bbp.engine.run import Result
+    from bbp.experiments.base import Experiment
 
 PLAN, FORMAT, VERSION = "plan.json", "bbp-parts", 2
 LOCK, OWNER = "run.lock", "run.owner"  # of a run; of a task "3-of-10.lock"
@@ -97,7 +96,7 @@ class Parts:
     def save(self, result: Result, experiment: Experiment) -> None:
         """Add one part, atomically. OSError leaves the other parts as they are."""
         about = {name: value for name, value in vars(result).items() if name != "columns"}
-        about |= {"experiment": experiment.name, "given": experiment.given(result.point)}
+        about |= {"experiment": experiment.name, "given": experiment.record_of(result.point)}
         buffer = io.BytesIO()
         columns = {  # objects would need pickles
             name: values.astype(str) if values.dtype.kind == "O" else values
@@ -107,8 +106,10 @@ class Parts:
         name = _part_name(result.point, result.first, result.count)
         disk.write_bytes(self.path / name, disk.sealed(buffer.getvalue()))
 
-    def load(self, experiment: Experiment | None = None, *, set_aside: bool = False) -> Iterator[Result]:
-        """Every sound part of the experiment, in order of name; without one, whatever run they are of.
+    def load(
+        self, experiment: Experiment | None = None, *, set_aside: bool = False
+    ) -> Iterator[dict[str, Any]]:
+        """The fields of the `Result` in every sound part of the experiment, in order of name; without one, of whatever run.
 
         A damaged part, or one that is no regular file, does not count, and a warning says so; `set_aside` renames
         the damaged *.damaged.
@@ -200,14 +201,14 @@ def _lock(path: Path, what: str) -> Iterator[None]:
         lock.release()
 
 
-def _part_name(point: Point, first: int, count: int) -> str:
+def _part_name(point: Sequence[Any], first: int, count: int) -> str:
     """The file name of a unit: a digest of its point, its samples."""
     digest = hashlib.sha256(canonical(list(point)).encode()).hexdigest()[:16]
     return f"{digest}-s{first:07d}-{count}.npz"
 
 
-def _read(name: str, data: bytes, experiment: Experiment | None) -> Result:
-    """The result in a part; an exception of whatever type if it is not sound, or of another run."""
+def _read(name: str, data: bytes, experiment: Experiment | None) -> dict[str, Any]:
+    """The fields of the result in a part; an exception of whatever type if it is not sound, or of another run."""
     if not disk.fits(data):
         raise ValueError("its contents do not match their checksum")
     with np.load(io.BytesIO(data[: -disk.LENGTH]), allow_pickle=False) as arrays:
@@ -219,17 +220,15 @@ def _read(name: str, data: bytes, experiment: Experiment | None) -> Result:
     if experiment is not None:
         if about["experiment"] != experiment.name:
             raise ValueError(f"it is of a {about['experiment']}")
-        unit = experiment.unit(point, first, count)
-        if apart := differences([about["given"]], [dict(unit.given)], experiment.defaults):
+        record = experiment.record_of(point)
+        if apart := differences([about["given"]], [record], experiment.defaults):
             raise ValueError(f"it is of another run: {apart}")
         if first + count > experiment.samples:
             raise ValueError("it holds samples beyond those of this run")
-        for column in unit.kind.columns:
-            column.check(columns[column.name], unit.sizes)
-        if not np.isin(columns["status"], (DONE, FAILED)).all():
-            raise ValueError("its status is neither done nor failed")
-    made = about.get("made", {})  # none in parts of version 0.2
-    return Result(point, first, count, columns, float(about["seconds"]), about["host"], about["device"], made)
+        experiment.computation(point).check(columns, record, count)
+    found = {"point": point, "first": first, "count": count, "columns": columns}
+    found |= {"seconds": float(about["seconds"]), "host": about["host"], "device": about["device"]}
+    return found | {"made": about.get("made", {})}  # none in parts of version 0.2
 
 
 def differences(

@@ -1,202 +1,188 @@
-"""Running an experiment: what is there already, what is left, who computes it, and the file at the end.
+"""The engine: what is there already, what is left, who computes it, and the file at the end.
 
-A subclass of `Experiment` says which points there are, how many samples each wants, what decides the numbers at a point as
-plain data (`given`), and how columns become a file. `Run` does the rest, once: units of work, parts on disk, resume, tasks and
-merge, locks, existing files; `bbp.engine.executors` has the units computed.
+An experiment (`bbp.experiments.base.Experiment`) says which points there are, how many samples each wants, what decides the
+numbers at a point as plain data (its record), and how columns become a file. The engine cuts what is left into units of work,
+a block of samples of one point each, has them computed, anywhere and always to the same numbers, and keeps what they gave, as
+parts on disk (`bbp.engine.parts`) until the file is written. So a run goes on after whatever stopped it, tasks of a job array
+share it, and several processes or machines do (`bbp.engine.executors`).
 
-Which samples are still to run, cut into units, is a function of the experiment and of the samples alone: nothing depends on the
-order, size or place of units, so a run that stops points early or adds points as it goes gives the same numbers on one machine
-or many. Units are made as they are asked for: a plan of 10^9 samples is small.
+Which samples are still to run, and how they are cut, is a function of the experiment and of the samples alone: nothing depends
+on the order, size or place of units, so a run that stops points early or adds points as it goes gives the same numbers on one
+machine or many. Units are made as they are asked for: a plan of 10^9 samples is small.
+
+Imports neither xarray nor h5py: processes that only compute need not wait for them.
 """
 
 from __future__ import annotations
 
-import json
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from bbp.console import messages, process
 from bbp.console.messages import FileError, RunError, log
-from bbp.engine.executors import Work, working
 from bbp.engine.parts import Parts, canonical, differences
-from bbp.engine.units import Kind, Point, Result, Results, Unit
-from bbp.files import dataset, disk, variables
-from bbp.files.product import split
+from bbp.files import disk
+from bbp.files.variables import DONE, FAILED
 from theory.checks import ParameterError
 
-LARGEST_BLOCK = 256
-UNIT_SECONDS = 4.0  # what a crash may cost; long against the few milliseconds that storing a unit takes
+if TYPE_CHECKING:
+    from bbp.experiments.base import Experiment
+    from bbp.experiments.columns import Columns, Computation
+
+Point = tuple[Any, ...]  # of str, int and float: hashable, and the same after a trip through JSON
+Runs = Iterable[tuple[int, int]]  # (start, stop) of runs of consecutive samples
 
 
-class Experiment(ABC):
-    """Points, computation and file of one program's run.
+@dataclass(frozen=True)
+class Unit:
+    """Samples first .. first + count - 1 of a point, with all that is needed to compute them anywhere.
 
-    name      in messages and in the plan of an unfinished run: "sweep"
-    form      of its file: "bbp-sweep"
-    settings  the checked options that decide the numbers, by name
-    defaults  of these options: files and parts from before an option existed do not name it, and were made with its default
-    unit_of   what a sample is called: "samples"
-    whole     a point may stop early, and is judged as a whole: all of it is one task's
+    record  everything that decides the numbers, as plain data: what the part on disk states, and is checked by
+    hints   how to compute, changes no number: `batch`, `threads`
     """
 
-    name: str
-    form: str
-    settings: dict[str, Any]
-    defaults: Mapping[str, Any]
-    unit_of: str = "samples"
-    whole: bool = False
+    computation: Computation
+    point: Point
+    record: Mapping[str, Any]
+    first: int
+    count: int
+    hints: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def samples(self) -> range:
+        """The indices of its samples."""
+        return range(self.first, self.first + self.count)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a unit gave: columns by name, each (count, ...) as its `Computation` declares. The rest is provenance.
+
+    made   versions of the packages that computed it, and "stream", the name of the random stream
+    """
+
+    point: Point
+    first: int
+    count: int
+    columns: Columns
+    seconds: float = 0.0
+    host: str = ""
+    device: str = ""
+    made: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def status(self) -> NDArray[np.int8]:
+        """How each sample ended."""
+        return self.columns["status"]
+
+    @property
+    def reason(self) -> NDArray[Any]:
+        """Why each sample failed, or empty."""
+        return self.columns["reason"]
+
+
+def run_unit(unit: Unit) -> Result:
+    """Compute one unit, in the process that calls. A sample that fails costs itself."""
+    process.keep_memory()
+    start = time.perf_counter()
+    columns = unit.computation.columns(unit.record, unit.samples, unit.hints)
+    seconds = time.perf_counter() - start
+    where = socket.gethostname(), unit.computation.device(), unit.computation.made()
+    return Result(unit.point, unit.first, unit.count, columns, seconds, *where)
+
+
+def failure(unit: Unit, reason: str) -> Result:
+    """The result of a unit that could not be run at all."""
+    columns = unit.computation.failed(unit.record, unit.count, reason)
+    return Result(unit.point, unit.first, unit.count, columns)
+
+
+# What runs units and gives their results; after a signal it gives what it has computed already, and ends as process.check does.
+Work = Callable[[Iterable[Unit]], Iterator[Result]]
+
+
+def here(units: Iterable[Unit]) -> Iterator[Result]:
+    """Run units in this process, until a signal comes."""
+    for unit in units:
+        # Between units: a signal cuts none in half.
+        process.check()
+        yield run_unit(unit)
+
+
+class Results:
+    """Everything computed so far, by point and sample; a sample computed twice counts once, as done if it ever was.
+
+    units   where and when it was computed, in the order of arrival: results without their columns
+    """
+
+    def __init__(self) -> None:
+        self.units: list[Result] = []
+        self._tables: dict[Point, list[Columns]] = {}  # joined when they are asked for
+
+    def add(self, result: Result) -> None:
+        """Take in what a unit gave."""
+        numbers = {"sample": np.arange(result.first, result.first + result.count)}
+        self._tables.setdefault(result.point, []).append(numbers | result.columns)
+        self.units.append(replace(result, columns={}))
+
+    def at(self, point: Point, number: int) -> Columns:
+        """Columns, and `sample`, of those of the first `number` samples of a point that were run, in rising order."""
+        tables = self._tables.get(point)
+        if tables is None:
+            return {"sample": np.zeros(0, np.int64), "status": np.zeros(0, np.int8)}
+        if len(tables) > 1:
+            tables[:] = [_joined(tables)]
+        stop = int(np.searchsorted(tables[0]["sample"], number))
+        return {name: values[:stop] for name, values in tables[0].items()}
+
+    def done(self, point: Point, number: int, name: str) -> NDArray[Any]:
+        """Column `name` of the first `number` samples of a point that did not fail, in order of sample."""
+        table = self.at(point, number)
+        return table[name][table["status"] == DONE]
+
+    def lacking(self, point: Point, number: int) -> list[tuple[int, int]]:
+        """(start, stop) of the runs of the first `number` samples of a point that were not run."""
+        ends = np.concatenate([[-1], self.at(point, number)["sample"], [number]])
+        return [(int(ends[i]) + 1, int(ends[i + 1])) for i in np.flatnonzero(np.diff(ends) > 1)]
+
+    def forget_failures(self) -> None:
+        """Take failed samples for not run, so that they are tried again."""
+        for point, tables in self._tables.items():
+            found = _joined(tables)
+            self._tables[point] = [{name: values[found["status"] == DONE] for name, values in found.items()}]
 
     @property
     def samples(self) -> int:
-        """Samples a point, at most."""
-        return self.settings["samples"]
+        """How many samples were run."""
+        return len(self._statuses())
 
-    def records(self) -> list[dict[str, Any]]:
-        """What two runs must agree on, as plain data, one record a model."""
-        return [self.settings]
+    @property
+    def failed(self) -> int:
+        """How many samples failed."""
+        return int((self._statuses() == FAILED).sum())
 
-    @abstractmethod
-    def points(self, results: Results) -> Iterable[Point]:
-        """Every point known so far, in a fixed order."""
-
-    @abstractmethod
-    def kind(self, point: Point) -> Kind:
-        """What is computed at this point."""
-
-    @abstractmethod
-    def given(self, point: Point) -> dict[str, Any]:
-        """All that decides the numbers at this point, as plain data; ValueError or TypeError for none of this run."""
-
-    def wanted(self, results: Results, point: Point) -> int:
-        """How many samples the point asks for, as far as those it has can tell."""
-        return self.samples
-
-    def block(self, point: Point) -> int:
-        """Samples a unit where the user does not say: some seconds of work, which is what a crash may cost."""
-        return self.samples
-
-    @abstractmethod
-    def assemble(self, results: Results) -> Any:
-        """What the file is to hold, of all that has been run."""
-
-    @abstractmethod
-    def table(self, found: Any) -> str:
-        """The closing table."""
-
-    def save(self, path: Path, found: Any) -> None:
-        """Write the file."""
-        dataset.write(path, found)
-
-    def load(self, path: Path, locking: dataset.Locking) -> Any:
-        """What the file holds; FileError."""
-        return dataset.open(path, self.form, locking=locking)
-
-    def describe(self, point: Point) -> str:
-        """The point in a few words."""
-        return self.group(point)
-
-    def group(self, point: Point) -> str:
-        """The row of the dry run's table that the point belongs to."""
-        return self.name
-
-    @abstractmethod
-    def cost(self, point: Point) -> float:
-        """Work of one sample at this point, in any unit: estimates of time scale with it."""
-
-    def seconds(self, point: Point) -> float | None:
-        """About the seconds of a sample here on one core; None if it keeps several cores busy by itself, or nobody knows."""
-        return None
-
-    def closing(self) -> float:
-        """About the seconds that putting the file together takes, beside reading and writing."""
-        return 0.0
-
-    def probe(self, point: Point) -> Point:
-        """A point like this one, small enough to be timed."""
-        return point
-
-    def bytes(self, point: Point, hints: Mapping[str, Any]) -> int:
-        """Bytes that one unit at this point takes; 0 where it hardly matters."""
-        return 0
-
-    def check_memory(self, hints: Mapping[str, Any], processes: int) -> None:
-        """ParameterError, with the bytes needed and what would fit, if the largest unit does not fit here."""
-        return
-
-    def check_task(self) -> None:
-        """ParameterError if this run cannot be shared between tasks."""
-        return
-
-    def alone(self) -> dict[str, Any]:
-        """Hints for a run in this process of which nothing is kept: `threads`, where units can use several."""
-        return {}
-
-    def notes(self) -> list[str]:
-        """Lines to add to the dry run."""
-        return []
-
-    def unit(self, point: Point, first: int, count: int, hints: Mapping[str, Any] | None = None) -> Unit:
-        """The unit of these samples of this point."""
-        return Unit(self.kind(point), point, self.given(point), first, count, hints or {})
-
-    def complete(self, results: Results, point: Point) -> bool:
-        """Whether every sample that the point asks for has been run."""
-        return results.has(point, self.wanted(results, point))
-
-    def over(
-        self, results: Results, points: Sequence[Point], axes: Mapping[str, Any], outer: Sequence[str]
-    ) -> xr.Dataset:
-        """Columns of these points, which run over the axes `outer`; what was not run is missing, of status 0.
-
-        axes   coordinates by name: `outer` and those of the columns
-        """
-        sizes, fields = {name: len(values) for name, values in axes.items()}, self.kind(points[0]).columns
-        found = {field.name: field.empty(sizes, outer) for field in fields}
-        for index, point in zip(np.ndindex(*(sizes[name] for name in outer)), points, strict=True):
-            columns = {name: values[index] for name, values in found.items()}
-            results.fill(point, self.wanted(results, point), columns)
-        words = {field.name: {"long_name": field.words} if field.words else {} for field in fields}
-        return xr.Dataset(
-            {f.name: ((*outer, *f.dims), found[f.name], words[f.name]) for f in fields}, dict(axes)
-        )
-
-    def origin(self, results: Results, points: Iterable[Point], record: Mapping[str, Any]) -> dict[str, Any]:
-        """Attributes: what the file of these points is, whether it is complete, its configuration, and what made it."""
-        own = set(points)
-        made = [unit.made for unit in results.units if unit.point in own and unit.made]
-        finished = int(all(self.complete(results, point) for point in own))
-        config = {"format": self.form, "finished": finished, "config": json.dumps(record)}
-        return config | variables.provenance(made)
+    def _statuses(self) -> NDArray[np.int8]:
+        # Of copies: after a signal another thread asks, while this one may add a unit.
+        held = [_joined(list(tables), "sample", "status") for tables in list(self._tables.values())]
+        return np.concatenate([np.zeros(0, np.int8), *(table["status"] for table in held)])
 
 
-def each_model(found: Any) -> list[xr.Dataset]:
-    """The results, one a model, of what `Experiment.assemble` gives."""
-    return split(found) if isinstance(found, xr.Dataset) else found
-
-
-def reasons(found: Any) -> list[str]:
-    """Why samples of a result failed, in order."""
-    whys = [
-        one[name].values
-        for one in each_model(found)
-        for name in one
-        if name == "reason" or str(name).endswith("_reason")
-    ]
-    return [text for why in whys if why.dtype == object for text in why.ravel() if text]
-
-
-def devices(units: Iterable[Result]) -> str:
-    """The devices that computed, in words."""
-    return ", ".join(sorted({unit.device for unit in units if unit.device})) or "none"
+def _joined(tables: Sequence[Columns], *names: str) -> Columns:
+    """Tables of samples as one, in order of sample: of those that are one sample the first that is done, or the last."""
+    shared = names or [name for name in tables[0] if all(name in table for table in tables)]
+    found = {name: np.concatenate([table[name] for table in tables]) for name in shared}
+    failed, arrival = found["status"] != DONE, np.arange(len(found["sample"]))
+    order = np.lexsort((np.where(failed, -arrival, arrival), failed, found["sample"]))
+    _, first = np.unique(found["sample"][order], return_index=True)
+    return {name: values[order[first]] for name, values in found.items()}
 
 
 @dataclass
@@ -214,12 +200,12 @@ class Run:
 
     experiment: Experiment
     out: Path | None = None
-    work: AbstractContextManager[Work] = field(default_factory=working)
+    work: AbstractContextManager[Work] = field(default_factory=lambda: nullcontext(here))
     parallel: int = 1
     hints: Mapping[str, Any] = field(default_factory=dict)
     block: int | None = None
     task: tuple[int, int] | None = None
-    locking: dataset.Locking = None
+    locking: bool | str | None = None
     merge: bool = False
     partial: bool = False
     resume: bool = False
@@ -229,55 +215,54 @@ class Run:
 
     @property
     def parts(self) -> Parts:
-        """Where finished units lie until the file is written."""
-        return Parts(self.out or Path())
+        """Where finished units lie until the file is written; a run in memory has none."""
+        assert self.out is not None
+        return Parts(self.out)
 
     @property
-    def missing(self) -> int:
+    def left(self) -> int:
         """Samples that can be run now: none when every one (of this task's share) is there.
 
         Ask again after they have run: points may want more samples, and refinement adds points.
         """
-        return sum(stop - start for _, _, spans in self._pieces() for start, stop in spans)
+        return sum(stop - start for _, _, runs in self._pieces() for start, stop in runs)
 
-    def pending(self) -> Iterator[tuple[Point, int, Iterable[tuple[int, int]]]]:
+    def pending(self) -> Iterator[tuple[Point, int, Runs]]:
         """Each point, how many samples a unit has there, and (start, stop) of its runs of samples that can be run now.
 
         Units are cut finer than they are worth where there would be too few for all who compute.
         """
         finer = self.parallel > 1 and self.block is None
-        fair = max(1, -(-self.missing // (4 * self.parallel))) if finer else self.experiment.samples
-        for point, size, spans in self._pieces():
-            yield point, min(size, fair), spans
+        fair = max(1, -(-self.left // (4 * self.parallel))) if finer else self.experiment.samples
+        for point, size, runs in self._pieces():
+            yield point, min(size, fair), runs
 
     def units(self) -> Iterator[Unit]:
         """What is pending, in units of work."""
-        for point, size, spans in self.pending():
-            for start, stop in spans:
+        for point, size, runs in self.pending():
+            for start, stop in runs:
                 for first in range(start, stop, size):
                     yield self.experiment.unit(point, first, min(size, stop - first), self.hints)
 
-    def _pieces(self) -> Iterator[tuple[Point, int, Iterable[tuple[int, int]]]]:
+    def _pieces(self) -> Iterator[tuple[Point, int, Runs]]:
         position, most = 0, self.experiment.samples
         for point in self.experiment.points(self.results):
             size = max(1, min(self.experiment.block(point) if self.block is None else self.block, most))
             # A point that may stop early is judged as a whole, so all of it is one task's.
             piece = most if self.experiment.whole else size
-            yield point, size, self._spans(point, piece, position)
+            runs = self.results.lacking(point, self.experiment.wanted(self.results, point))
+            yield point, size, runs if self.task is None else self._share(runs, piece, position)
             position += -(-most // piece)
 
-    def _spans(self, point: Point, piece: int, position: int) -> Iterable[tuple[int, int]]:
-        """(start, stop) of the samples that a point lacks, of this task's pieces; the first of the point is at `position`."""
-        index, count = self.task or (1, 1)
-        number = self.experiment.wanted(self.results, point)
-        if self.results.any(point):
-            samples = self.results.missing(point, number)
-            return _consecutive(samples[(position + samples // piece) % count == index - 1])
-        if count == 1:
-            return [(0, number)] if number else []
-        own = (index - 1 - position) % count
-        starts = range(own * piece, number, count * piece)
-        return ((start, min(start + piece, number)) for start in starts)
+    def _share(self, runs: Runs, piece: int, position: int) -> Runs:
+        """What of these runs is in pieces of this task; the first piece of the point is the one at `position` of all."""
+        assert self.task is not None
+        index, count = self.task
+        for start, stop in runs:
+            own = start // piece
+            own += (index - 1 - position - own) % count
+            for first in range(own * piece, stop, count * piece):
+                yield max(first, start), min(first + piece, stop)
 
     def in_memory(self) -> Any:
         """Run, and leave nothing on disk; what the file would hold.
@@ -328,23 +313,20 @@ class Run:
 
     def existing(self) -> Any:
         """What a finished file of this configuration holds; None if there is work to do; FileError if the name is taken."""
-        out = self.parts.out
+        out, experiment = self.parts.out, self.experiment
         if not out.exists() or self.force:
             return None
         try:
-            found = self.experiment.load(out, self.locking)
+            found, records = experiment.load(out, self.locking)
         except FileError as error:
             raise FileError(f"{error} (--force replaces it)") from None
-        each = each_model(found)
-        # Names of the files that were compared are stored too: their contents count.
-        records = [{k: v for k, v in dataset.config(one).items() if k != "files"} for one in each]
-        finished = all(one.attrs.get("finished", 1) for one in each)
-        difference = differences(records, self.experiment.records(), self.experiment.defaults)
+        difference = differences(records, experiment.records(), experiment.defaults)
         if difference:
             raise FileError(
-                f"{str(out)!r} holds another {self.experiment.name}: {difference} (--force replaces it)"
+                f"{str(out)!r} holds another {experiment.name}: {difference} (--force replaces it)"
             )
-        if finished and not (self.retry_failed and reasons(found)):
+        finished = found.attrs.get("finished", 1)
+        if finished and not (self.retry_failed and experiment.reasons(found)):
             return found
         if not self.parts.exist():
             state = f"is {'finished, but' if finished else 'unfinished, and'} its parts are gone"
@@ -353,7 +335,7 @@ class Run:
 
     def clear(self, found: Any) -> None:
         """Remove the parts of a finished file that holds `found`, which a run killed just after writing it has left."""
-        if self.task is None and self.parts.exist() and not reasons(found):
+        if self.task is None and self.parts.exist() and not self.experiment.reasons(found):
             # Those of another run, or of one that is running, stay; and so do all where nothing can be removed.
             with suppress(FileError, OSError), self.parts.held():
                 self.parts.begin(self.experiment)
@@ -372,8 +354,8 @@ class Run:
         if self.merge and not found:
             raise FileError(f"nothing to merge: there is no {str(parts.path)!r}")
         parts.begin(self.experiment)
-        for result in parts.load(self.experiment, set_aside=not self.task):
-            self.results.add(result)
+        for part in parts.load(self.experiment, set_aside=not self.task):
+            self.results.add(Result(**part))
         if found and self.results.units and not continues:
             raise FileError(
                 f"{str(self.out)!r} has an unfinished run ({self.results.samples} {self.experiment.unit_of} in"
@@ -388,35 +370,35 @@ class Run:
         kept = nullcontext() if self.out is None else process.keeping(self._kept)
         # Work is worth a wait once it runs, not while workers start.
         with self.work as work, kept:
-            missing = self.missing
-            with messages.Progress(results.samples + missing, unit=unit_of, done=results.samples) as progress:
-                while missing:
+            left, done = self.left, results.samples
+            with messages.Progress(done + left, unit=unit_of, done=done) as progress:
+                while left:
                     for result in work(self.units()):
                         if self.out is not None:
                             # On disk before it counts as done.
                             self.parts.save(result, self.experiment)
                         results.add(result)
                         last = result.first + result.count - 1
-                        name = f"{self.experiment.describe(result.point)}, {unit_of} {result.first} to {last}"
+                        name = f"{self.experiment.words(result.point)[1]}, {unit_of} {result.first} to {last}"
                         log.debug("%s: %.3f s on %s (%s)", name, result.seconds, result.host, result.device)
                         progress.count(result.count, name)
                     process.check()
-                    missing = self.missing
-                    progress.grow(missing)
+                    left = self.left
+                    progress.grow(left)
 
     def _finish(self) -> Any:
         """Write the file; the parts have served then, unless a failed sample may want another try."""
-        missing = self.missing
-        if missing and not self.partial:
-            first = next(iter(self.units())).point
+        left = self.left
+        if left and not self.partial:
+            first = self.experiment.words(next(iter(self.units())).point)[1]
             raise RunError(
-                f"{missing} {self.experiment.unit_of} are missing, the first at {self.experiment.describe(first)}:"
+                f"{left} {self.experiment.unit_of} are missing, the first at {first}:"
                 " run the missing tasks, or merge with --partial"
             )
         found = self.experiment.assemble(self.results)
         # The file is on disk before its parts go.
         self.experiment.save(self.parts.out, found)
-        if not missing and not self.results.failed:
+        if not left and not self.results.failed:
             self.parts.discard()
         return found
 
@@ -431,10 +413,3 @@ class Run:
 
 
 _interrupted: dict[str, Results] = {}  # of runs in memory, by what they are
-
-
-def _consecutive(samples: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """(start, stop) of the runs of consecutive numbers in a rising sequence."""
-    ends = [0, *(np.flatnonzero(np.diff(samples) > 1) + 1), len(samples)]
-    for start, stop in pairwise(ends) if len(samples) else ():
-        yield int(samples[start]), int(samples[stop - 1]) + 1

@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,27 +18,28 @@ import xarray as xr
 
 from bbp.analysis import comparison, summary
 from bbp.analysis.comparison import THEORY_N
+from bbp.console.messages import FileError
 from bbp.console.options import checked, decisive
-from bbp.engine.run import UNIT_SECONDS, Experiment
-from bbp.engine.units import Columns, Field, Kind, Point, Results
+from bbp.engine.run import Point, Results
 from bbp.experiments import models
+from bbp.experiments.base import UNIT_SECONDS, Cost, Experiment, each_model
+from bbp.experiments.columns import Columns, Computation, Field
 from bbp.experiments.options import COMPARE
 from bbp.experiments.samples import law_seconds
 from bbp.files import dataset, product
 from bbp.files.dataset import SWEEP
 from bbp.files.variables import FILL
-from sims.machine import allotted
 
 
-def compute(given: Mapping[str, Any], samples: Sequence[int], *, threads: int = 1) -> Columns:
+def compute(record: Mapping[str, Any], samples: Sequence[int], *, threads: int = 1) -> Columns:
     """The draws at some alphas of a row: every field of `bbp.analysis.comparison.THEORY_N`."""
-    alpha = np.array([given["alpha"][sample] for sample in samples])
-    model, n = models.build(given), given["n"]
-    told = summary.theory_at(model, n, alpha, given["draws"], given["seed"], threads)
+    alpha = np.array([record["alpha"][sample] for sample in samples])
+    model, n = models.build(record), record["n"]
+    told = summary.theory_at(model, n, alpha, record["draws"], record["seed"], threads)
     return {name: told[name] for name in THEORY_N}
 
 
-KIND = Kind(compute, tuple(Field(name, ("sample",)) for name in THEORY_N))
+COMPUTATION = Computation(compute, tuple(Field(name, ("sample",)) for name in THEORY_N))
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class CompareExperiment(Experiment):
     settings: dict[str, Any]
     files: tuple[str, ...] = ()
 
-    name, form, unit_of = "comparison", comparison.FORMAT, "points"
+    name, form, unit_of, in_threads = "comparison", comparison.FORMAT, "points", True
     defaults = checked(COMPARE, {}, decides=True)
 
     @property
@@ -75,66 +75,48 @@ class CompareExperiment(Experiment):
             if self.settings["draws"] and models.of(sweep).is_committee:
                 yield from ((index, int(n)) for n in sweep.n.values)
 
-    def kind(self, point: Point) -> Kind:
+    def computation(self, point: Point) -> Computation:
         """Draws."""
-        return KIND
+        return COMPUTATION
 
-    def given(self, point: Point) -> dict[str, Any]:
+    def record_of(self, point: Point) -> dict[str, Any]:
         """Model, N, the alphas of the row, draws and seed."""
         sweep = self.sweeps[point[0]]
         drawn = {name: self.settings[name] for name in ("draws", "seed")}
         return models.record(models.of(sweep)) | {"n": point[1], "alpha": sweep.alpha.values.tolist()} | drawn
 
-    def alone(self) -> dict[str, Any]:
-        """A thread for each core: several alphas at once."""
-        return {"threads": allotted()}
-
     def block(self, point: Point) -> int:
         """Alphas of UNIT_SECONDS."""
-        return max(1, int(UNIT_SECONDS / self.cost(point)))
+        return max(1, int(UNIT_SECONDS / self.cost(point, {}).work))
 
     def wanted(self, results: Results, point: Point) -> int:
         """The length of the row."""
         return self.sweeps[point[0]].sizes["alpha"]
 
-    def assemble(self, results: Results) -> list[xr.Dataset]:
-        """Comparisons, in order of the models."""
+    def assemble(self, results: Results) -> xr.Dataset | list[xr.Dataset]:
+        """The comparison, of several models a list, in their order."""
         finished = all(self.complete(results, point) for point in self.points(results))
         found = []
         for index, sweep in enumerate(self.sweeps):
             compared = comparison.compare(sweep, theory_n=self._theory_n(results, index), **self.settings)
             config = json.dumps(self._records[index] | {"files": list(self.files)})
             found.append(compared.assign_attrs(config=config, finished=int(finished)))
-        return found
+        return found if len(found) > 1 else found[0]
 
-    def save(self, path: Path, found: list[xr.Dataset]) -> None:
-        """Write the comparison file, of the first model."""
-        dataset.write(path, found[0])
-
-    def load(self, path: Path, locking: dataset.Locking) -> list[xr.Dataset]:
-        """The one comparison that the file holds."""
-        return [super().load(path, locking)]
-
-    def table(self, found: list[xr.Dataset]) -> str:
+    def table(self, found: Any) -> str:
         """The table of every model."""
-        return "\n\n".join(comparison.table(each) for each in found)
+        return "\n\n".join(comparison.table(each) for each in each_model(found))
 
-    def group(self, point: Point) -> str:
-        """Model and N."""
-        return f"{models.words(models.of(self.sweeps[point[0]]))} N={point[1]}"
+    def words(self, point: Point) -> tuple[str, str]:
+        """Model and N, which are a row."""
+        words = f"{models.words(models.of(self.sweeps[point[0]]))} N={point[1]}"
+        return words, words
 
-    def cost(self, point: Point) -> float:
-        """About the seconds of the draws at one alpha of the row, on one core."""
+    def cost(self, point: Point, hints: Mapping[str, Any]) -> Cost:
+        """Of the draws at one alpha of the row: matrices of a few dozen rows gain nothing from threads of BLAS."""
         sweep = self.sweeps[point[0]]
-        return law_seconds(int(sweep.p), point[1], float(sweep.alpha.mean()), self.settings["draws"])
-
-    def seconds(self, point: Point) -> float:
-        """The same: matrices of a few dozen rows gain nothing from threads."""
-        return self.cost(point)
-
-    def probe(self, point: Point) -> Point:
-        """The same model at its smallest N."""
-        return point[0], int(self.sweeps[point[0]].n.min())
+        seconds = law_seconds(int(sweep.p), point[1], float(sweep.alpha.mean()), self.settings["draws"])
+        return Cost(seconds, (point[0], int(sweep.n.min())), seconds)
 
     def _theory_n(self, results: Results, index: int) -> dict[str, Any] | None:
         """The draws of a model over (n, alpha), NaN where there are none; None if none were asked for."""
@@ -146,12 +128,15 @@ class CompareExperiment(Experiment):
         return {name: found[name].values for name in (*THEORY_N, "reason")}
 
 
-def build(settings: Mapping[str, Any], given: Mapping[str, Any], files: Sequence[str]) -> CompareExperiment:
+def build(options: Mapping[str, Any], asked: Mapping[str, Any], files: Sequence[str]) -> CompareExperiment:
     """A `CompareExperiment` of the samples in these files, from checked options; FileError, ParameterError."""
     sweeps = product.split(product.join(dataset.open_all(files, SWEEP)))
     for sweep in sweeps:
         comparison.require_samples(sweep)
-    return CompareExperiment(tuple(sweeps), decisive(COMPARE, settings), tuple(map(str, files)))
+    if options["out"] is not None and len(sweeps) > 1:
+        names = "; ".join(models.words(models.of(sweep)) for sweep in sweeps)
+        raise FileError(f"the files hold {len(sweeps)} models ({names}): a file of numbers holds one")
+    return CompareExperiment(tuple(sweeps), decisive(COMPARE, options), tuple(map(str, files)))
 
 
 def _checksum(sweep: xr.Dataset) -> str:

@@ -37,9 +37,10 @@ from numpy.typing import NDArray
 
 from bbp.analysis import recovery
 from bbp.console.options import checked, decisive, rounded
-from bbp.engine.run import Experiment, devices
-from bbp.engine.units import REASON, STATUS, Columns, Field, Kind, Point, Results
+from bbp.engine.run import Point, Results
 from bbp.experiments import models, own
+from bbp.experiments.base import Cost, Experiment, devices
+from bbp.experiments.columns import Columns, Computation, Field
 from bbp.experiments.options import AUTO, DESCENT, STARTS
 from bbp.experiments.samples import check_sizes
 from bbp.files import dataset
@@ -64,36 +65,34 @@ COLUMNS = (
     Field("eigenvalues", _HESSIANS),
     Field("overlaps", _HESSIANS),
     *(Field(name, ("sample", "hessian_step")) for name in NAMES),
-    STATUS,
     Field("code", ("sample",), "i1", -1),
-    REASON,
 )
 PER_POINT = "alpha_grid", "n", "samples", "start"  # of the settings: what a point's numbers do not depend on
 
 
 def compute(
-    given: Mapping[str, Any], samples: Sequence[int], *, batch: int | None = None, threads: int | None = None
+    record: Mapping[str, Any], samples: Sequence[int], *, batch: int | None = None, threads: int | None = None
 ) -> Columns:
     """Descents of one point: every column of `COLUMNS`."""
-    start = given["start"]
+    start = record["start"]
     found = sample_descents(
-        models.build(given),
-        given["n"],
-        given["alpha"],
+        models.build(record),
+        record["n"],
+        record["alpha"],
         list(samples),
-        given["seed"],
+        record["seed"],
         start=own_start(start, cast(own.Function, start.entry)) if isinstance(start, own.Text) else start,
-        rules=_rules(given),
-        eigenpairs=given["eigenpairs"],
-        hessians=given["hessians"],
-        theory=given.get("theory", False),
-        dtype=given["dtype"],
+        rules=_rules(record),
+        eigenpairs=record["eigenpairs"],
+        hessians=record["hessians"],
+        theory=record.get("theory", False),
+        dtype=record["dtype"],
         batch=batch,
         workers=threads,
     )
-    apart = {"status", "steps_taken", *found.predicted}
+    apart = {"steps_taken", *found.predicted}
     columns = {field.name: getattr(found, field.name) for field in COLUMNS if field.name not in apart}
-    return columns | found.predicted | {"steps_taken": found.steps}
+    return columns | found.predicted | {"steps_taken": found.steps, "reason": found.reason}
 
 
 def _rules(settings: Mapping[str, Any]) -> Rules:
@@ -113,20 +112,20 @@ def _steps(settings: Mapping[str, Any]) -> tuple[NDArray[np.int64], NDArray[np.i
     return steps, steps[hessians] if settings["eigenpairs"] else steps[:0]
 
 
-def _sizes(given: Mapping[str, Any]) -> dict[str, int]:
-    model = models.build(given)
-    steps, hessian_steps = _steps(given)
+def _sizes(record: Mapping[str, Any]) -> dict[str, int]:
+    model = models.build(record)
+    steps, hessian_steps = _steps(record)
     return {
         "step": len(steps),
         "hessian_step": len(hessian_steps),
         "student_row": int(model.p),
         "teacher_row": model.p_star,
         "frame": len(FRAMES),
-        "eigenpair": given["eigenpairs"],
+        "eigenpair": record["eigenpairs"],
     }
 
 
-KIND = Kind(compute, COLUMNS, _sizes, drawn=True)
+COMPUTATION = Computation(compute, COLUMNS, _sizes, drawn=True)
 
 
 @dataclass(frozen=True)
@@ -156,11 +155,11 @@ class DescentExperiment(Experiment):
         """The product of N, start and alpha."""
         yield from product(*(self.settings[name] for name in ("n", "start", "alpha_grid")))
 
-    def kind(self, point: Point) -> Kind:
+    def computation(self, point: Point) -> Computation:
         """Descents."""
-        return KIND
+        return COMPUTATION
 
-    def given(self, point: Point) -> dict[str, Any]:
+    def record_of(self, point: Point) -> dict[str, Any]:
         """The point, and all settings but those of the grid."""
         n, start, alpha = point
         kept = {name: value for name, value in self.settings.items() if name not in PER_POINT}
@@ -200,31 +199,26 @@ class DescentExperiment(Experiment):
         """Recovery against alpha."""
         return recovery.table(found, self.threshold)
 
-    def describe(self, point: Point) -> str:
-        """N, start and alpha."""
-        return f"n = {point[0]}, {point[1]}, alpha = {point[2]:g}"
+    def words(self, point: Point) -> tuple[str, str]:
+        """N and start; N, start and alpha."""
+        n, start, alpha = point
+        return f"N={n} {start}", f"n = {n}, {start}, alpha = {alpha:g}"
 
-    def group(self, point: Point) -> str:
-        """N and start."""
-        return f"N={point[0]} {point[1]}"
-
-    def cost(self, point: Point) -> float:
+    def cost(self, point: Point, hints: Mapping[str, Any]) -> Cost:
         """A gradient step's products with the data, in the same number of steps everywhere."""
-        return float(point[2]) * float(point[0]) ** 2
-
-    def probe(self, point: Point) -> Point:
-        """The same start and alpha at a small N."""
         n, start, alpha = point
         least = max(self.model.p_star + 1, -(-self.settings["eigenpairs"] // int(self.model.p)) + 1, 50)
-        return min(n, least), start, alpha
+        return Cost(
+            float(alpha) * float(n) ** 2, (min(n, least), start, alpha), bytes=self._bytes(n, alpha, hints)
+        )
 
-    def bytes(self, point: Point, hints: Mapping[str, Any]) -> int:
+    def _bytes(self, n: int, alpha: float, hints: Mapping[str, Any]) -> int:
         """Bytes of a batch of descents."""
         settings = self.settings
         return bytes_needed(
             self.model,
-            point[0],
-            point[2],
+            n,
+            alpha,
             batch=hints.get("batch", 1),
             records=settings["records"],
             dtype=settings["dtype"],
@@ -234,24 +228,23 @@ class DescentExperiment(Experiment):
     def check_memory(self, hints: Mapping[str, Any], processes: int) -> None:
         """A descent, or a batch, at the largest point in every process at once."""
         settings = self.settings
-        n, start, alpha = settings["n"][-1], settings["start"][0], settings["alpha_grid"][-1]
+        n, alpha = settings["n"][-1], settings["alpha_grid"][-1]
         require_fit(
-            lambda size: processes * self.bytes((size, start, alpha), hints),
+            lambda size: processes * self._bytes(size, alpha, hints),
             n, int(self.model.p), dense=False, what="a descent",
         )  # fmt: skip
 
 
-def build(settings: Mapping[str, Any], given: Mapping[str, Any], model: Any = None) -> DescentExperiment:
-    """A `DescentExperiment` from checked options and those that were given; ParameterError where they do not fit.
+def build(options: Mapping[str, Any], asked: Mapping[str, Any], model: Any = None) -> DescentExperiment:
+    """A `DescentExperiment` from checked options and those that the user asked for; ParameterError where they do not fit.
 
     model   of the theory, instead of the options that say what it is
     """
-    threshold = settings["threshold"]
-    settings = models.with_size(decisive(DESCENT, settings), given, model)
+    settings = models.with_size(decisive(DESCENT, options), asked, model)
     if model is None:
         model = models.make(settings["p"], settings["p_star"], settings["a"], settings)
     else:
-        model = models.given(model, given)
+        model = models.passed(model, asked)
     # A committee is stored by its widths and a alone: files older than the other models read the same.
     settings = {name: value for name, value in settings.items() if name not in models.DEFAULTS}
     settings |= models.record(model)
@@ -288,7 +281,7 @@ def build(settings: Mapping[str, Any], given: Mapping[str, Any], model: Any = No
             raise ParameterError(
                 f"eigenpairs must be at most p (n - 1) = {most}, got {shown(pairs)} at n = {n}"
             )
-    return DescentExperiment(settings, threshold)
+    return DescentExperiment(settings, options["threshold"])
 
 
 def _check_rows(start: Any, model: Network, settings: Mapping[str, Any]) -> None:

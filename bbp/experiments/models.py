@@ -198,21 +198,21 @@ READERS: dict[str, Read] = {option.name: option.read for option in MODEL}
 
 def make(p: int | float, p_star: int, a: float, more: Mapping[str, Any]) -> Network:
     """The model of these options (those of DEFAULTS among `more`); ParameterError, with the reason, if there is none."""
-    given = {name: more[name] for name in DEFAULTS if more.get(name) is not None}
+    parts = {name: more[name] for name in DEFAULTS if more.get(name) is not None}
     for name in STUDENT_NUMBERS:
-        if isinstance(given.get(name), str):
-            given[name] = tuple(float(number) for number in given[name].split(","))
+        if isinstance(parts.get(name), str):
+            parts[name] = tuple(float(number) for number in parts[name].split(","))
     for name in own.KINDS:
-        if isinstance(given.get(name), own.Text):
-            given[name] = given[name].entry
-    return Network(p=p, p_star=p_star, a=a, **given)
+        if isinstance(parts.get(name), own.Text):
+            parts[name] = parts[name].entry
+    return Network(p=p, p_star=p_star, a=a, **parts)
 
 
-def given(model: Any, options: Mapping[str, Any]) -> Network:
+def passed(model: Any, asked: Mapping[str, Any]) -> Network:
     """A model that was passed as an object; ParameterError for another object, and for options that say otherwise."""
     if not isinstance(model, Network):
         raise ParameterError(f"model must be one of the theory's, such as theory.Network, got {shown(model)}")
-    both = [name for name in ("p", "p_star", "a", "a_grid", *DEFAULTS) if name in options]
+    both = [name for name in ("p", "p_star", "a", "a_grid", *DEFAULTS) if name in asked]
     if both:
         raise ParameterError(f"{both[0]} is the model's: give the one or the other")
     unkept = {
@@ -357,10 +357,10 @@ def centre(model: Network) -> float:
     return alpha if math.isfinite(alpha) else float(max(model.p_star, 1))
 
 
-def with_size(settings: Mapping[str, Any], given: Mapping[str, Any], model: Any = None) -> dict[str, Any]:
-    """Checked settings with N of the inputs of one's own, in them or the model's, where it was not given."""
+def with_size(settings: Mapping[str, Any], asked: Mapping[str, Any], model: Any = None) -> dict[str, Any]:
+    """Checked settings with N of the inputs of one's own, in them or the model's, where the user asked for none."""
     held = settings["inputs"].entry if settings["inputs"] is not None else getattr(model, "inputs", None)
-    return dict(settings) | ({"n": [held.n]} if held is not None and "n" not in given else {})
+    return dict(settings) | ({"n": [held.n]} if held is not None and "n" not in asked else {})
 
 
 def check_inputs(model: Network, sizes: Iterable[int]) -> None:

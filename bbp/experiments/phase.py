@@ -46,9 +46,10 @@ from numpy.typing import NDArray
 
 from bbp.analysis import phase as analysis
 from bbp.console.options import checked, decisive
-from bbp.engine.run import Experiment
-from bbp.engine.units import TEXT, Columns, Field, Kind, Point, Results
+from bbp.engine.run import Point, Results
 from bbp.experiments import models
+from bbp.experiments.base import Cost, Experiment
+from bbp.experiments.columns import TEXT, Columns, Computation, Field
 from bbp.experiments.options import PHASE
 from bbp.files import dataset
 from bbp.files.variables import described
@@ -101,85 +102,85 @@ def _is_committee(record: Mapping[str, Any]) -> bool:
     return not any(name in record for name in models.DEFAULTS)
 
 
-def _cells(given: Mapping[str, Any], samples: Sequence[int]) -> Iterator[tuple[Network, float]]:
+def _cells(record: Mapping[str, Any], samples: Sequence[int]) -> Iterator[tuple[Network, float]]:
     """Model and alpha of each sample of a row; alpha is NaN where the row has none."""
-    grid, a = given.get("alpha", [math.nan]), given["a"]
+    grid, a = record.get("alpha", [math.nan]), record["a"]
     for i, j in (divmod(sample, len(a)) for sample in samples):
-        yield models.build({**given, "p": float(given["p"]), "a": a[j]}), grid[i]
+        yield models.build({**record, "p": float(record["p"]), "a": a[j]}), grid[i]
 
 
 def _by_cell(
-    answer: Callable[..., Any], columns: Mapping[str, str], given: Mapping[str, Any], samples: Sequence[int]
+    answer: Callable[..., Any], columns: Mapping[str, str], record: Mapping[str, Any], samples: Sequence[int]
 ) -> Columns:
-    """Columns by name, each with the attribute that it holds of the answer(model, alpha, given) at every sample of a row."""
-    found = [answer(model, alpha, given) for model, alpha in _cells(given, samples)]
+    """Columns by name, each with the attribute that it holds of the answer(model, alpha, record) at every sample of a row."""
+    found = [answer(model, alpha, record) for model, alpha in _cells(record, samples)]
     return {name: np.array([getattr(each, held) for each in found]) for name, held in columns.items()}
 
 
-def _thresholds(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
+def _thresholds(record: Mapping[str, Any], samples: Sequence[int]) -> Columns:
     """Of other models than the committee one threshold at a time, of alpha_0 the overlap's only; NaN where there is none."""
-    if _is_committee(given):
-        row = thresholds([float(given["p"])], given["p_star"], [given["a"][sample] for sample in samples])
-        return {field.name: row[field.name].values[0] for field in MAP.fields}
+    if _is_committee(record):
+        row = thresholds([float(record["p"])], record["p_star"], [record["a"][sample] for sample in samples])
+        return {field.name: row[field.name].values[0] for field in MAP.declared}
     names = {"alpha_bbp": "alpha", "jump": "jump", "alpha_0_overlap": "alpha_0", "kind": "kind"}
-    found = _by_cell(lambda model, alpha, given: threshold(model), names, given, samples)
+    found = _by_cell(lambda model, alpha, record: threshold(model), names, record, samples)
     return found | {"alpha_0_continuation": np.full(len(samples), np.nan)}
 
 
-def _finite(model: Network, alpha: float, given: Mapping[str, Any]) -> Any:
-    return finite.threshold(model, given["n"], draws=given["draws"], seed=given["seed"])
+def _finite(model: Network, alpha: float, record: Mapping[str, Any]) -> Any:
+    return finite.threshold(model, record["n"], draws=record["draws"], seed=record["seed"])
 
 
-def _time(model: Network, alpha: float, given: Mapping[str, Any]) -> Any:
-    return bbp_time(network(model), alpha, samples=TIME_SAMPLES, seed=given["seed"])
+def _time(model: Network, alpha: float, record: Mapping[str, Any]) -> Any:
+    return bbp_time(network(model), alpha, samples=TIME_SAMPLES, seed=record["seed"])
 
 
-def _minima(model: Network, alpha: float, given: Mapping[str, Any]) -> Any:
+def _minima(model: Network, alpha: float, record: Mapping[str, Any]) -> Any:
     found = most_numerous(model, alpha)
     return SimpleNamespace(**vars(found), reach=reach(model, alpha, found))
 
 
-def _unstable(model: Network, alpha: float, given: Mapping[str, Any]) -> Any:
+def _unstable(model: Network, alpha: float, record: Mapping[str, Any]) -> Any:
     found = minima_threshold(model)
     return found if math.isfinite(found.alpha) else replace(found, error=math.nan)
 
 
-def _edges(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
-    if not _is_committee(given):
+def _edges(record: Mapping[str, Any], samples: Sequence[int]) -> Columns:
+    if not _is_committee(record):
         return {"a_c": np.full(1, np.nan), "alpha_c": np.full(1, np.nan)}
-    return dict(zip(("a_c", "alpha_c"), tricritical([float(given["p"])], given["p_star"]), strict=True))
+    return dict(zip(("a_c", "alpha_c"), tricritical([float(record["p"])], record["p_star"]), strict=True))
 
 
-def _widths(given: Mapping[str, Any], samples: Sequence[int]) -> Columns:
+def _widths(record: Mapping[str, Any], samples: Sequence[int]) -> Columns:
     """Critical widths, 0 where they are beyond what `critical_width` counts to, and of other models than the committee."""
     found = np.zeros(len(samples))
-    for place, sample in enumerate(samples if _is_committee(given) else ()):
+    for place, sample in enumerate(samples if _is_committee(record) else ()):
         try:
-            found[place] = critical_width(given["a"][sample], given["p_star"])
+            found[place] = critical_width(record["a"][sample], record["p_star"])
         except ParameterError:
             pass
     return {"p_c": found}
 
 
-def _kind(compute: Callable[..., Columns], *names: str) -> Kind:
+def _columns(compute: Callable[..., Columns], *names: str) -> Computation:
     """Columns over the samples of a row: numbers, and of a kind text."""
     text = {name: (TEXT, "") for name in names if name.endswith("kind")}
-    return Kind(compute, tuple(Field(name, ("sample",), *text.get(name, ())) for name in names))
+    return Computation(compute, tuple(Field(name, ("sample",), *text.get(name, ())) for name in names))
 
 
-def _cell(answer: Callable[..., Any], **columns: str) -> Kind:
+def _cell(answer: Callable[..., Any], **columns: str) -> Computation:
     """The same, of an answer at every sample."""
-    return _kind(partial(_by_cell, answer, columns), *columns)
+    return _columns(partial(_by_cell, answer, columns), *columns)
 
 
-MAP = _kind(_thresholds, "alpha_bbp", "jump", "alpha_0_overlap", "alpha_0_continuation", "kind")
+MAP = _columns(_thresholds, "alpha_bbp", "jump", "alpha_0_overlap", "alpha_0_continuation", "kind")
 
 
 @dataclass(frozen=True)
 class Map:
     """A map of a phase diagram. Its points are (name, N or 0, p): rows.
 
-    kind          what computes a row
+    computation   of a row
     outer, inner  axes that tell rows apart, and those of a row
     words         what is looked for
     reason        the variable that says why it was not found, if any
@@ -188,7 +189,7 @@ class Map:
     prefix        of the variables
     """
 
-    kind: Kind
+    computation: Computation
     outer: tuple[str, ...]
     inner: tuple[str, ...]
     words: str
@@ -201,8 +202,8 @@ class Map:
 
 MAPS = {
     "curves": Map(MAP, ("p",), ("a",), "alpha_BBP", "reason", 1000, 1.0),
-    "edges": Map(_kind(_edges, "a_c", "alpha_c"), ("p",), (), "a_c", "", 1, 2.0),
-    "p_c": Map(Kind(_widths, (Field("p_c", ("sample",), "i8", 0),)), (), ("a",), "p_c", "", 1000, 0.1),
+    "edges": Map(_columns(_edges, "a_c", "alpha_c"), ("p",), (), "a_c", "", 1, 2.0),
+    "p_c": Map(Computation(_widths, (Field("p_c", ("sample",), "i8", 0),)), (), ("a",), "p_c", "", 1000, 0.1),
     "widths": Map(
         MAP, ("width",), ("at_a",), "alpha_BBP", "widths_reason", 1000, 1.0, prefix="widths_"
     ),
@@ -255,11 +256,11 @@ class PhaseExperiment(Experiment):
             finite_p = name in ("finite", "times")
             yield from (row for row in self._rows(name) if math.isfinite(row[2]) or not finite_p)
 
-    def kind(self, point: Point) -> Kind:
+    def computation(self, point: Point) -> Computation:
         """By the map that the row is of."""
-        return MAPS[point[0]].kind
+        return MAPS[point[0]].computation
 
-    def given(self, point: Point) -> dict[str, Any]:
+    def record_of(self, point: Point) -> dict[str, Any]:
         """The row: p, p*, its a and alpha; and what else decides its numbers."""
         of, n, p = point
         settings = self.settings
@@ -275,7 +276,7 @@ class PhaseExperiment(Experiment):
     def block(self, point: Point) -> int:
         """About a second's."""
         each = MAPS[point[0]]
-        return each.block if each.kind is not MAP or _is_committee(self.settings) else NETWORK_BLOCK
+        return each.block if each.computation is not MAP or _is_committee(self.settings) else NETWORK_BLOCK
 
     def wanted(self, results: Results, point: Point) -> int:
         """The length of the row."""
@@ -305,25 +306,17 @@ class PhaseExperiment(Experiment):
         """A few rows for each p."""
         return analysis.table(found)
 
-    def describe(self, point: Point) -> str:
-        """What the row is of."""
+    def words(self, point: Point) -> tuple[str, str]:
+        """The map, or N; what the row is of."""
         of, n, p = point
-        return f"{MAPS[of].words or f'n = {n:.3g}'}, p = {p:g}"
+        return f"finite N={n}" if n else of, f"{MAPS[of].words or f'n = {n:.3g}'}, p = {p:g}"
 
-    def group(self, point: Point) -> str:
-        """The map, or N."""
-        return f"finite N={point[1]}" if point[1] else point[0]
-
-    def cost(self, point: Point) -> float:
-        """In milliseconds, roughly; draws of labels cost by their number."""
-        each = MAPS[point[0]]
-        if each.kind is MAP and not _is_committee(self.settings):
-            return NETWORK_COST
-        return each.cost * (self.settings["draws"] / 100 if point[1] else 1)
-
-    def probe(self, point: Point) -> Point:
-        """A row of the map: thresholds at finite N are too long to be timed."""
-        return "curves", 0, float(self.settings["p"][0])
+    def cost(self, point: Point, hints: Mapping[str, Any]) -> Cost:
+        """In milliseconds, roughly; draws of labels cost by their number. Thresholds at finite N are too long to be timed."""
+        each, work = MAPS[point[0]], NETWORK_COST
+        if each.computation is not MAP or _is_committee(self.settings):
+            work = each.cost * (self.settings["draws"] / 100 if point[1] else 1)
+        return Cost(work, ("curves", 0, float(self.settings["p"][0])))
 
     def _maps(self) -> list[str]:
         """Those that were asked for."""
@@ -355,11 +348,11 @@ class PhaseExperiment(Experiment):
         return "; ".join(said)
 
 
-def build(settings: Mapping[str, Any], given: Mapping[str, Any]) -> PhaseExperiment:
-    """A `PhaseExperiment` from checked options and those that were given; ParameterError where they do not fit."""
-    smaller = {name: value for name, value in _smaller(settings).items() if name not in given}
+def build(options: Mapping[str, Any], asked: Mapping[str, Any]) -> PhaseExperiment:
+    """A `PhaseExperiment` from checked options and those that the user asked for; ParameterError where they do not fit."""
+    smaller = {name: value for name, value in _smaller(options).items() if name not in asked}
     chosen = checked([option for option in PHASE if option.name in smaller], smaller)
-    settings = decisive(PHASE, {**settings, **chosen})
+    settings = decisive(PHASE, {**options, **chosen})
     if settings["p_star"] >= 2**63:
         raise ParameterError(f"p_star must be below 2^63 to be written, got {shown(settings['p_star'])}")
     if settings["inputs"] is not None:

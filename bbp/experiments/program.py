@@ -20,16 +20,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bbp.console import options, process, program
-from bbp.console.messages import RunError, duration, log, messages
+from bbp.console import messages, options, process, program
+from bbp.console.messages import RunError, duration, log
 from bbp.console.process import Interrupted
-from bbp.engine import cache, executors
-from bbp.engine.units import Point, compute
+from bbp.engine.run import Point, Run, run_unit
 from theory import checks
 from theory.checks import ParameterError
 
-if TYPE_CHECKING:
-    from bbp.engine.run import Experiment, Run
+if TYPE_CHECKING:  # half a second, which --help need not wait for
+    from bbp.experiments.base import Experiment
 
 SHELL_ONLY = ("out", "save", "width", "task", "merge", "dry_run")  # options that are for the shell
 OF_TASKS = ("--task", "--merge", "--dry-run")  # which Python does not have
@@ -50,7 +49,7 @@ MOST_PROBES, PROBE_SECONDS = 16, 0.05  # samples timed together for an estimate,
 
 @dataclass(frozen=True)
 class Program:
-    """A program `bbp NAME` that runs what `build(settings, given)` of `bbp.experiments.NAME` makes of its options.
+    """A program `bbp NAME` that runs what `build(options, asked)` of `bbp.experiments.NAME` makes of its options.
 
     options   the table
     rivals    pairs of options of which the one on the command line wins over the other in a TOML file
@@ -74,9 +73,9 @@ class Program:
 
     def run(self, args: argparse.Namespace) -> int:
         """Carry out the command; 0 done, 1 if samples failed."""
-        values = options.given(args, self.options, self.rivals)
-        settings = options.checked(self.options, values)
-        return carry_out(self._built(settings, values), settings)
+        asked = options.asked(args, self.options, self.rivals)
+        how = options.checked(self.options, asked)
+        return carry_out(self._built(how, asked), how)
 
     def main(self, argv: Sequence[str] | None = None) -> int:
         """The command; its exit code."""
@@ -86,7 +85,7 @@ class Program:
 
     def call(
         self,
-        given: Mapping[str, Any],
+        asked: Mapping[str, Any],
         *what: Any,
         out: Any = None,
         executor: Executor | None = None,
@@ -95,7 +94,7 @@ class Program:
     ) -> Any:
         """What the program would put into its file, from Python.
 
-        given      options by name, as the command line has them but with _ for -, of text or of numbers, lists, arrays
+        asked      options by name, as the command line has them but with _ for -, of text or of numbers, lists, arrays
         what       more for `build`
         out        the file to write; None keeps nothing on disk
         executor   runs the units of work
@@ -105,16 +104,16 @@ class Program:
         ParameterError on a wrong option; FileError, RunError as the program; Interrupted, a KeyboardInterrupt, on Ctrl-C.
         """
         names = [option.name for option in self.options if option.name not in SHELL_ONLY]
-        given = {**{name: values for name, values in grids.items() if values is not None}, **given}
-        progress, values = checks.flag("progress", progress), {n: _plain(value) for n, value in given.items()}
-        for name in values:
+        asked = {name: value for name, value in grids.items() if value is not None} | {**asked}
+        progress, asked = checks.flag("progress", progress), {n: _plain(value) for n, value in asked.items()}
+        for name in asked:
             if name in self.elsewhere:
                 raise ParameterError(f"{self.name} has no option {name!r}: {self.elsewhere[name]}")
             if name not in names:
                 # from Python the grid is an argument of its own
                 named = ["alpha" if known == "alpha_grid" else known for known in names]
                 raise ParameterError(f"{self.name} has no option {name!r}{options.nearest(name, named)}")
-        how = options.checked(self.options, values)
+        how = options.checked(self.options, asked)
         how |= {"out": None if out is None else options.data_file("out", out), "executor": executor}
         for option in self.options:
             if out is None and option.name in OF_A_FILE and how[option.name]:
@@ -122,8 +121,8 @@ class Program:
                     f"{option.name}=True needs out, the name of a file: without it nothing is kept on disk"
                 )
         name = f"bbp.{self.name}"
-        with process.heeded(name), messages(name, quiet=not progress), self._in_python():
-            experiment = self._built(how, values, *what)
+        with process.heeded(name), messages.messages(name, quiet=not progress), self._in_python():
+            experiment = self._built(how, asked, *what)
             found, said = obtain(experiment, how)
             if said:
                 log.info("%s", said)
@@ -155,13 +154,13 @@ class Program:
             )
             raise
 
-    def experiment(self, given: Mapping[str, Any], *what: Any) -> Any:
+    def experiment(self, asked: Mapping[str, Any], *what: Any) -> Any:
         """The experiment of these options (text or typed values), defaults filled in; ParameterError on a bad one."""
-        return self._built(options.checked(self.options, given), given, *what)
+        return self._built(options.checked(self.options, asked), asked, *what)
 
-    def _built(self, settings: Mapping[str, Any], given: Mapping[str, Any], *what: Any) -> Any:
+    def _built(self, how: Mapping[str, Any], asked: Mapping[str, Any], *what: Any) -> Any:
         # Only now JAX and SciPy are imported: --help and wrong options are answered at once.
-        return importlib.import_module(f"bbp.experiments.{self.name}").build(settings, given, *what)
+        return importlib.import_module(f"bbp.experiments.{self.name}").build(how, asked, *what)
 
 
 def _plain(value: Any) -> Any:
@@ -175,18 +174,17 @@ def _plain(value: Any) -> Any:
 
 
 def carry_out(
-    experiment: Experiment, settings: Mapping[str, Any], then: Callable[[Any], None] | None = None
+    experiment: Experiment, how: Mapping[str, Any], then: Callable[[Any], None] | None = None
 ) -> int:
     """Run the experiment as the checked options say, and show it; 0 done, 1 if samples failed.
 
-    settings   `out` may be None, where a program need not write a file: nothing is kept then
-    then       what else is done with what the file holds
+    how    `out` may be None, where a program need not write a file: nothing is kept then
+    then   what else is done with what the file holds
     """
-    if settings["dry_run"]:
-        run = planned(experiment, settings)
-        program.show(describe(run, settings))
+    if how["dry_run"]:
+        program.show(describe(planned(experiment, how), how))
         return program.OK
-    found, said = obtain(experiment, settings)
+    found, said = obtain(experiment, how)
     if found is not None:
         program.show(experiment.table(found))
     if said:
@@ -199,17 +197,15 @@ def carry_out(
     return program.FAILED if failed else program.OK
 
 
-def obtain(experiment: Experiment, settings: Mapping[str, Any]) -> tuple[Any, str]:
+def obtain(experiment: Experiment, how: Mapping[str, Any]) -> tuple[Any, str]:
     """What the experiment gives, from its file or by running it, and a line on that; None of a task, which leaves parts.
 
-    settings   the checked options; `out` None keeps nothing, `executor` runs the units
+    how   the checked options; `out` None keeps nothing, `executor` runs the units
     """
-    run = planned(experiment, settings)
+    run = planned(experiment, how)
     if run.out is None:
         return run.in_memory(), ""
-    if run.task:
-        experiment.check_task()
-    check_memory(run, settings, run.parallel)
+    check_memory(run, how, run.parallel)
     before = run.existing()
     if before is not None:
         run.clear(before)
@@ -218,88 +214,90 @@ def obtain(experiment: Experiment, settings: Mapping[str, Any]) -> tuple[Any, st
     if found is not None:
         return found, f"wrote {run.out}"
     then = "when all are, the same command with --merge instead of --task writes the file"
-    return None, "task {} of {} is done; {}".format(*settings["task"], then)
+    return None, "task {} of {} is done; {}".format(*how["task"], then)
 
 
 def tell_failures(experiment: Experiment, found: Any, again: str = "") -> int:
     """How many samples failed, after an error message if any did; `again`: the option that tries them again, of a file."""
-    from bbp.engine.run import reasons  # late: it brings xarray and h5py
-
-    whys = reasons(found)
+    whys = experiment.reasons(found)
     if whys:
         more = f" ({again} tries again)" if again else ""
         log.error("%d %s failed, the first because: %s%s", len(whys), experiment.unit_of, whys[0], more)
     return len(whys)
 
 
-def require_together(settings: Mapping[str, Any]) -> None:
+def require_together(how: Mapping[str, Any]) -> None:
     """ParameterError on options of how to run that exclude each other."""
-    if settings.get("executor") is not None:
+    if how.get("executor") is not None:
         for name in PLACES:
-            if settings[name] is not None:
+            if how[name] is not None:
                 raise ParameterError(f"executor and {name} exclude each other: units run on the executor")
     for one, two in EXCLUDE:
-        if settings[one] not in (None, False) and settings[two] not in (None, False):
+        if how[one] not in (None, False) and how[two] not in (None, False):
             raise ParameterError(f"--{one} and --{two} exclude each other".replace("_", "-"))
-    if settings["partial"] and not settings["merge"]:
+    if how["partial"] and not how["merge"]:
         raise ParameterError("--partial is for --merge")
-    if settings["wait"] is not None and settings["scheduler"] is None:
+    if how["wait"] is not None and how["scheduler"] is None:
         raise ParameterError("--wait is for workers of a --scheduler")
 
 
-def planned(experiment: Experiment, settings: Mapping[str, Any]) -> Run:
+def planned(experiment: Experiment, how: Mapping[str, Any]) -> Run:
     """The run that the checked options ask for; ParameterError on two that exclude each other.
 
     Without `processes`, `workers` or a place elsewhere it takes as many processes as there are cores, where that ends sooner.
     """
-    from bbp.engine.run import Run  # late, likewise
-
-    require_together(settings)
-    run = Run(experiment, **{each.name: settings[each.name] for each in fields(Run) if each.name in settings})
-    wanted, workers = settings["processes"], settings["workers"]
-    run.hints = {name: settings[name] for name in HINTS if settings.get(name) is not None}
-    if (workers is not None or (wanted or 1) > 1) and "threads" in settings:
-        run.hints = {"threads": 1} | run.hints  # the processes share the cores already
-    place = {name: settings[name] for name in ("scheduler", "wait", "workers")}
-    if not settings["merge"]:
-        place["compiled"] = cache.directory(settings["cache"])
-        if settings["dry_run"]:  # its samples are timed in this process, whatever runs them later
-            cache.keep_programs(place["compiled"])
-    if settings.get("executor") is not None:
-        place["executor"] = executors.given(settings["executor"])
-    alone = experiment.alone() if run.out is None else {}
-    if alone:
-        run.hints = alone if wanted is None else alone | {"threads": wanted}
-        run.block = 4 * run.hints["threads"]
-    if place["scheduler"] is not None or "executor" in place:
+    require_together(how)
+    run = Run(experiment, **{each.name: how[each.name] for each in fields(Run) if each.name in how})
+    processes, workers, executor = how["processes"], how["workers"], how.get("executor")
+    run.hints = {name: how[name] for name in HINTS if how.get(name) is not None}
+    compiled = None if run.merge else messages.cache_directory(how["cache"])
+    messages.keep_programs(compiled)  # samples are timed in this process, too, whatever runs them later
+    if executor is not None or how["scheduler"] is not None:
         run.parallel = ELSEWHERE
     elif workers is not None:
         run.parallel = workers
-    elif not alone and not run.merge:
-        run.parallel = place["processes"] = side_by_side(run, settings)
-    run.work = executors.working(**place)
+    elif run.out is None and experiment.in_threads:
+        from sims.machine import allotted  # late: it brings JAX
+
+        run.hints["threads"] = processes or allotted()
+        run.block = 4 * run.hints["threads"]
+    elif not run.merge:
+        run.parallel = side_by_side(run, how)
+    if run.parallel > 1 or workers is not None:
+        from bbp.engine import executors  # late: a first look, which is small, needs none
+
+        if executor is None and how["scheduler"] is None and "threads" in how:
+            run.hints = {"threads": 1} | run.hints  # the processes share the cores already
+        run.work = executors.working(
+            executor=None if executor is None else executors.usable(executor),
+            scheduler=how["scheduler"],
+            wait=how["wait"],
+            workers=workers,
+            processes=run.parallel,
+            compiled=compiled,
+        )
     return run
 
 
-def check_memory(run: Run, settings: Mapping[str, Any], processes: int) -> None:
+def check_memory(run: Run, how: Mapping[str, Any], processes: int) -> None:
     """ParameterError, with the bytes needed and what would fit, if the largest units do not fit in memory here.
 
     Workers elsewhere, or with a GPU each, check for themselves.
     """
-    if settings["scheduler"] is None and (settings["workers"] is None or not executors.gpus()):
-        elsewhere = settings.get("executor") is not None
+    if how["scheduler"] is None and (how["workers"] is None or not messages.gpus()):
+        elsewhere = how.get("executor") is not None
         run.experiment.check_memory(run.hints, 1 if elsewhere else processes)
 
 
-def side_by_side(run: Run, settings: Mapping[str, Any]) -> int:
+def side_by_side(run: Run, how: Mapping[str, Any]) -> int:
     """Processes of this machine: as many as are wanted, or as end the work soonest.
 
     That is the cores, or fewer if the samples or the memory do not go round, where samples gain nothing from BLAS threads
-    (`Experiment.seconds`) and the work outlasts the start; else 1.
+    (`Cost.seconds`) and the work outlasts the start; else 1.
     """
-    wanted = settings["processes"]
+    wanted = how["processes"]
     if wanted is not None:
-        if wanted > 1 and executors.gpus():
+        if wanted > 1 and messages.gpus():
             raise ParameterError(
                 "processes share no GPU: --workers gives each its own (or set JAX_PLATFORMS=cpu)"
             )
@@ -307,80 +305,79 @@ def side_by_side(run: Run, settings: Mapping[str, Any]) -> int:
     from sims.machine import allotted, free_bytes  # late: it brings JAX
 
     processes = allotted()
-    if processes == 1 or executors.gpus():
+    if processes == 1 or messages.gpus():
         return 1
     total, samples = 0.0, 0
-    for point, _, spans in run.pending():
-        number = sum(stop - start for start, stop in spans)
-        seconds = run.experiment.seconds(point)
+    for point, _, runs in run.pending():
+        number = sum(stop - start for start, stop in runs)
+        seconds = run.experiment.cost(point, run.hints).seconds
         if seconds is None:
             return 1
         total, samples = total + number * seconds, samples + number
     free = free_bytes()
     processes = max(1, min(processes, samples, processes if free is None else int(free / PROCESS_BYTES)))
-    while processes > 1 and _refusal(run, settings, processes):
+    while processes > 1 and _refusal(run, how, processes):
         processes -= 1
     return processes if processes > 1 and total > total / processes + START else 1
 
 
-def _refusal(run: Run, settings: Mapping[str, Any], processes: int) -> str:
+def _refusal(run: Run, how: Mapping[str, Any], processes: int) -> str:
     """Why the largest units do not fit in memory here; empty where they do."""
     try:
-        check_memory(run, settings, processes)
+        check_memory(run, how, processes)
     except ParameterError as error:
         return str(error)
     return ""
 
 
-def describe(run: Run, settings: Mapping[str, Any]) -> str:
+def describe(run: Run, how: Mapping[str, Any]) -> str:
     """The text of --dry-run: units, memory, and an estimate of time from one sample timed here."""
     experiment, processes = run.experiment, run.parallel
     rows: dict[str, list[Any]] = {}
-    work, first = 0.0, None
-    for point, block, spans in run.pending():
-        lengths = [stop - start for start, stop in spans]
-        units, samples = sum(-(-length // block) for length in lengths), sum(lengths)
-        row = rows.setdefault(experiment.group(point), [0, 0, 0, point])
-        row[0], row[1], row[2], row[3] = row[0] + 1, row[1] + units, row[2] + samples, point
-        work += samples * experiment.cost(point)
+    work, closing, first = 0.0, 0.0, None
+    for point, size, runs in run.pending():
+        lengths, cost = [stop - start for start, stop in runs], experiment.cost(point, run.hints)
+        samples, units = sum(lengths), sum(-(-length // size) for length in lengths)
+        row = rows.setdefault(experiment.words(point)[0], [0, 0, 0, 0])
+        row[:] = row[0] + 1, row[1] + samples, row[2] + units, cost.bytes
+        work, closing = work + samples * cost.work, closing + cost.closing
         first = point if first is None and samples else first
-    width = max(map(len, rows), default=0)
-    unit = experiment.unit_of
+    width, unit = max(map(len, rows), default=0), experiment.unit_of
     lines = [f"{'':{width}} {'points':>7} {unit:>12} {'units':>8} {'memory':>10}"]
-    for name, (points, units, samples, last) in rows.items():
-        memory = (PROCESS_BYTES + experiment.bytes(last, run.hints)) / 2**30
+    for name, (points, samples, units, held) in rows.items():
+        memory = (PROCESS_BYTES + held) / 2**30
         lines.append(f"{name:{width}} {points:7d} {samples:12d} {units:8d} {memory:6.2f} GiB")
-    total = [sum(row[i] for row in rows.values()) for i in (1, 2)]
-    lines.append(f"{total[0]} units, {total[1]} {unit}, file {str(run.out)!r}; memory is that of a process")
+    samples, units = (sum(row[i] for row in rows.values()) for i in (1, 2))
+    lines.append(f"{units} units, {samples} {unit}, file {str(run.out)!r}; memory is that of a process")
     share = f" in {processes} processes" if processes > 1 else ""
     scale, compiling = (0.0, 0.0) if first is None else _seconds(experiment, first)
-    compiling *= len(rows)  # every group has shapes of its own, which each process compiles
-    starting = START if processes > 1 else 0.0
-    closing = 0.0 if run.task else experiment.closing()
-    seconds = scale * work / processes + compiling + starting + closing
+    compiling *= len(rows)  # each has shapes of its own, which every process compiles
+    fixed = compiling + (0.0 if run.task else closing)
+    seconds = scale * work / processes + fixed + (START if processes > 1 else 0.0)
     compiled = f", {duration(compiling)} of them compiling," if compiling > seconds / 4 else ","
     lines.append(f"about {duration(seconds)}{share}{compiled} scaled from samples timed on this machine")
-    alone = scale * work + compiling + closing
-    if processes > 1 and alone < seconds:
-        lines.append(f"in one process about {duration(alone)}: they cost more here than they gain")
-    lines += experiment.notes()
-    if refused := _refusal(run, settings, processes):
+    if processes > 1 and scale * work + fixed < seconds:
+        alone = duration(scale * work + fixed)
+        lines.append(f"in one process about {alone}: they cost more here than they gain")
+    if experiment.note:
+        lines.append(experiment.note)
+    if refused := _refusal(run, how, processes):
         lines.append(f"would be refused on this machine as it is now: {refused}")
     return "\n".join(lines)
 
 
 def _seconds(experiment: Experiment, point: Point) -> tuple[float, float]:
-    """Seconds for a unit of `Experiment.cost`, and of compiling: samples are timed thrice, the first time they compile.
+    """Seconds for a unit of `Cost.work`, and of compiling: samples are timed thrice, the first time they compile.
 
     Of small ones several, which share calls as those of a run do.
     """
-    small = experiment.probe(point)
-    cost = experiment.cost(small)
-    number = max(1, min(MOST_PROBES, experiment.samples, int(PROBE_SECONDS / cost)))
+    small = experiment.cost(point, {}).probe
+    work = experiment.cost(small, {}).work
+    number = max(1, min(MOST_PROBES, experiment.samples, int(PROBE_SECONDS / work)))
     probe = experiment.unit(small, 0, number)
     times = [time.perf_counter()]
     for _ in range(3):
-        compute(probe)
+        run_unit(probe)
         times.append(time.perf_counter())
     first, *again = (later - earlier for earlier, later in pairwise(times))
-    return min(again) / (number * cost), max(first - min(again), 0.0)
+    return min(again) / (number * work), max(first - min(again), 0.0)

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
-from bbp.engine.units import REASON, STATUS, Columns, Field, Kind
-from bbp.experiments import models
+from bbp.experiments import models, own
+from bbp.experiments.columns import Columns, Computation, Field
 from sims import sampling
 from sims.checks import samples_of
 from sims.given import predictions
@@ -31,8 +31,6 @@ COLUMNS = (
     Field("residuals", _PAIRS),
     Field("student_shares", _PAIRS),
     Field("max_overlap_rank", ("sample",), "i8", -1),
-    STATUS,
-    REASON,
 )
 # On inputs of one's own: what theory says of each sample, for Gaussian and for elliptical rows, and its difference between
 # halves of the rows.
@@ -62,33 +60,31 @@ def check_sizes(model: Network, sizes: Sequence[int], alphas: Sequence[float]) -
             raise ParameterError(f"p_star must be at most n, got p_star = {model.p_star}, n = {n}")
 
 
-def own_column(name: str, observable: Any) -> Field:
-    """The column of an observable of one's own (`sims.signal`), which `name` says where it lies."""
-    said = (inspect.getdoc(observable.value.value) or name).split("\n\n")[0]
-    return Field(
-        observable.name,
-        _PAIRS if observable.of_pairs else ("sample",),
-        words=" ".join(said.split()),
-    )
+def own_column(text: own.Text, observable: Observable) -> Field:
+    """The column of an observable of one's own (`sims.signal`), of which the text says where it lies."""
+    said = (inspect.getdoc(cast(own.Function, text.entry).value) or str(text)).split("\n\n")[0]
+    dims = _PAIRS if observable.of_pairs else ("sample",)
+    words = " ".join(said.split())
+    return Field(observable.name, dims, words=words, place=str(text), source=text.entry.source)
 
 
-def compute(given: Mapping[str, Any], samples: Sequence[int], *, batch: int | None = None) -> Columns:
+def compute(record: Mapping[str, Any], samples: Sequence[int], *, batch: int | None = None) -> Columns:
     """Samples of one point: every column of `COLUMNS`, as sims.sampling gives it."""
-    model = models.build(given)
-    asked = given.get("observable") or ()
+    model = models.build(record)
+    asked = record.get("observable") or ()
     measures = [
         Observable(text.short, text.entry, of == "eigenpair")
-        for text, of in zip(asked, given.get("observable_of", ()), strict=True)
+        for text, of in zip(asked, record.get("observable_of", ()), strict=True)
     ]
     found = sampling.sample_point(
         model,
-        given["n"],
-        given["alpha"],
+        record["n"],
+        record["alpha"],
         list(samples),
-        given["seed"],
-        eigenpairs=given["eigenpairs"],
-        dtype=given["dtype"],
-        solver=given["solver"],
+        record["seed"],
+        eigenpairs=record["eigenpairs"],
+        dtype=record["dtype"],
+        solver=record["solver"],
         batch=batch,
         observables=measures,
     )
@@ -96,16 +92,16 @@ def compute(given: Mapping[str, Any], samples: Sequence[int], *, batch: int | No
     columns = {field.name: getattr(found, field.name) for field in COLUMNS if hasattr(found, field.name)}
     columns |= found.measured
     if model.inputs is not None:
-        said = predictions(model, given["n"], given["alpha"], samples, given["seed"])
+        said = predictions(model, record["n"], record["alpha"], samples, record["seed"])
         columns |= {field.name: said[:, 2 * i : 2 * i + 2] for i, field in enumerate(ROWS)}
     return columns | {"reason": found.reasons}
 
 
-def _sizes(given: Mapping[str, Any]) -> dict[str, int]:
-    return {"eigenpair": given["eigenpairs"], "rows_law": len(LAWS)}
+def _sizes(record: Mapping[str, Any]) -> dict[str, int]:
+    return {"eigenpair": record["eigenpairs"], "rows_law": len(LAWS)}
 
 
-KIND = Kind(compute, COLUMNS, _sizes, drawn=True)
+COMPUTATION = Computation(compute, COLUMNS, _sizes, drawn=True)
 
 
 def sample_seconds(p: int, n: int, alpha: float, solver: str) -> float:

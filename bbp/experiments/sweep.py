@@ -32,13 +32,14 @@ from bbp.analysis import summary
 from bbp.analysis.summary import draws_of, finite_theory, mean_overlap
 from bbp.console.messages import log
 from bbp.console.options import around, checked, decisive, rounded
-from bbp.engine.run import LARGEST_BLOCK, UNIT_SECONDS, Experiment, devices
-from bbp.engine.units import Field, Kind, Point, Result, Results
+from bbp.engine.run import Point, Result, Results
 from bbp.experiments import models
+from bbp.experiments.base import LARGEST_BLOCK, UNIT_SECONDS, Cost, Experiment, devices
+from bbp.experiments.columns import Computation, Field
 from bbp.experiments.options import AUTO, SWEEP
 from bbp.experiments.samples import (
     COLUMNS,
-    KIND,
+    COMPUTATION,
     LAWS,
     OUTER,
     ROWS,
@@ -49,7 +50,7 @@ from bbp.experiments.samples import (
 )
 from bbp.files import dataset
 from bbp.files.product import combined, split
-from bbp.files.variables import DONE, described
+from bbp.files.variables import DONE, described, own_names
 from sims import sampling
 from sims.checks import finite_p
 from sims.given import verdict_of
@@ -108,7 +109,7 @@ class SweepExperiment(Experiment):
         own = {"alpha_grid": list(self.alphas[index]), "eigenpairs": self.eigenpairs[index], "prng": STREAM}
         return plain | models.record(self.models[index]) | own
 
-    def given(self, point: Point) -> dict[str, Any]:
+    def record_of(self, point: Point) -> dict[str, Any]:
         """Model, N, alpha, seed, stream and all settings but those of the grid."""
         index, n, alpha = point
         if not 0 <= index < len(self.models):
@@ -122,11 +123,11 @@ class SweepExperiment(Experiment):
             for n, alpha in product(self.settings["n"], self.alphas_of(results, index)):
                 yield index, n, alpha
 
-    def kind(self, point: Point) -> Kind:
+    def computation(self, point: Point) -> Computation:
         """Samples of the Hessian: `COLUMNS`, and observables of one's own."""
         own = map(own_column, self.settings["observable"] or (), self.observables)
         fields: tuple[Field, ...] = (*COLUMNS, *own, *(ROWS if self.models[0].inputs is not None else ()))
-        return replace(KIND, fields=fields)
+        return replace(COMPUTATION, declared=fields)
 
     def block(self, point: Point) -> int:
         """Samples of UNIT_SECONDS, by the cube of p n."""
@@ -139,14 +140,14 @@ class SweepExperiment(Experiment):
         if target is None:
             return self.samples
         for number in range(CHECK, self.samples, CHECK):
-            if not results.has(point, number) or self.error(results, point, number) <= target:
+            if results.lacking(point, number) or self.error(results, point, number) <= target:
                 return number
         return self.samples
 
     def error(self, results: Results, point: Point, number: int) -> float:
         """The larger of the standard errors of lowest eigenvalue and overlap over the first samples; inf below 2."""
-        lowest = results.first(point, number, "eigenvalues")
-        spread = float(summary.mean_and_error(lowest[:, 0] if len(lowest) else [])[1])
+        lowest = results.done(point, number, "eigenvalues")[:, 0]
+        spread = float(summary.mean_and_error(lowest)[1])
         errors = np.array([spread, self._overlap(results, point, number)[1]])
         return float(np.nan_to_num(errors, nan=np.inf).max())
 
@@ -169,9 +170,8 @@ class SweepExperiment(Experiment):
 
     def _overlap(self, results: Results, point: Point, number: int) -> tuple[float, float]:
         """Mean and standard error over the first `number` samples of q2 of the p p_star lowest pairs."""
-        values = results.first(point, number, "overlaps")
-        values = mean_overlap(self.models[point[0]], values) if len(values) else values
-        mean, spread = summary.mean_and_error(values)
+        overlaps = results.done(point, number, "overlaps")
+        mean, spread = summary.mean_and_error(mean_overlap(self.models[point[0]], overlaps))
         return float(mean), float(spread)
 
     def assemble(self, results: Results) -> xr.Dataset:
@@ -192,11 +192,11 @@ class SweepExperiment(Experiment):
         own = set(points)
         units = [unit for unit in results.units if unit.point in own]
         found = self.over(results, points, axes, OUTER).assign(_units(units))
-        for text in self.settings["observable"] or ():
-            found[text.short].attrs |= {"observable": str(text), "source": text.entry.source}
-            if np.isfinite(found.eigenvalues).any() and np.isnan(found[text.short]).all():
+        for name in own_names(found):
+            if np.isfinite(found.eigenvalues).any() and np.isnan(found[name]).all():
                 log.warning(
-                    "observable %s is NaN in every sample: it is no number there, and has no mean", text
+                    "observable %s is NaN in every sample: it is no number there, and has no mean",
+                    found[name].attrs["observable"],
                 )
         attributes = {name: self.settings[name] for name in ("seed", "dtype")}
         attributes |= {"device": devices(units), "prng": STREAM}
@@ -207,46 +207,29 @@ class SweepExperiment(Experiment):
         """A block of rows for each model and N."""
         return "\n\n".join(summary.table(each) for each in split(found))
 
-    def describe(self, point: Point) -> str:
-        """N and alpha."""
-        return f"n = {point[1]}, alpha = {point[2]:g}"
-
-    def group(self, point: Point) -> str:
-        """Model and N."""
-        return f"{models.words(self.models[point[0]])} N={point[1]}"
-
-    def cost(self, point: Point) -> float:
-        """About the seconds of a sample on one core, by the solver that will be taken."""
-        return sample_seconds(int(self.models[point[0]].p), point[1], point[2], self._solver(point))
-
-    def seconds(self, point: Point) -> float | None:
-        """The same where a core a sample is best: dense matrices of order up to SIDE_BY_SIDE."""
-        small = self.models[point[0]].p * point[1] <= SIDE_BY_SIDE
-        return self.cost(point) if small and self._solver(point) == "dense" else None
-
-    def closing(self) -> float:
-        """Draws of the finite-N law, on all cores."""
-        total, sizes = 0.0, self.settings["n"]
-        for model, alphas in zip(self.models, self.alphas, strict=True):
-            for n in sizes if model.is_committee else ():
-                draws = draws_of(model, sizes, np.asarray(alphas), n)
-                total += sum(law_seconds(int(model.p), n, alpha, draws) for alpha in alphas)
-        return total / allotted()
-
-    def probe(self, point: Point) -> Point:
-        """The same model and alpha at an N that takes a moment."""
+    def words(self, point: Point) -> tuple[str, str]:
+        """Model and N; N and alpha."""
         index, n, alpha = point
-        model = self.models[index]
-        p = int(model.p)
-        size = PROBE.get(self._solver(point), PROBE["dense"])
+        return f"{models.words(self.models[index])} N={n}", f"n = {n}, alpha = {alpha:g}"
+
+    def cost(self, point: Point, hints: Mapping[str, Any]) -> Cost:
+        """By the solver that will be taken. A core a sample is best for dense matrices of order up to SIDE_BY_SIDE."""
+        index, n, alpha = point
+        model, solver = self.models[index], self._solver(point)
+        p, size = int(model.p), PROBE.get(solver, PROBE["dense"])
         least = max(model.p_star, -(-self.eigenpairs[index] // p) + 1, min(16, 2 * size // p))
-        return index, max(min(n, size // p), least), alpha
-
-    def bytes(self, point: Point, hints: Mapping[str, Any]) -> int:
-        """Peak bytes of a sample, or of a batch."""
-        index, n, alpha = point
-        batch = hints.get("batch")
-        return sampling.bytes_needed(self.models[index], n, alpha, **self._how(index), batch=batch)
+        seconds = sample_seconds(p, n, alpha, solver)
+        closing = 0.0
+        if model.is_committee:  # draws of the finite-N law, on all cores
+            draws = draws_of(model, self.settings["n"], np.asarray(self.alphas[index]), n)
+            closing = law_seconds(p, n, alpha, draws) / allotted()
+        return Cost(
+            seconds,
+            (index, max(min(n, size // p), least), alpha),
+            seconds if p * n <= SIDE_BY_SIDE and solver == "dense" else None,
+            closing,
+            sampling.bytes_needed(model, n, alpha, **self._how(index), batch=hints.get("batch")),
+        )
 
     def check_memory(self, hints: Mapping[str, Any], processes: int) -> None:
         """Each model's largest point, on every process at once."""
@@ -254,16 +237,12 @@ class SweepExperiment(Experiment):
         for index, model in enumerate(self.models):
             sampling.sample_point(model, n, self.alphas[index][-1], [], seed, **self._how(index), batch=batch)
 
-    def check_task(self) -> None:
-        """Refinement looks at all points."""
-        if self.settings["refine"]:
-            raise ParameterError("--refine looks at the whole sweep: run it without --task")
-
-    def notes(self) -> list[str]:
+    @property
+    def note(self) -> str:  # type: ignore[override]
         """That more rounds may follow."""
         if not self.whole and not self.settings["refine"]:
-            return []
-        return ["this is the first round: --target-error and --refine ask for more as they see the samples"]
+            return ""
+        return "this is the first round: --target-error and --refine ask for more as they see the samples"
 
     def _solver(self, point: Point) -> str:
         """The solver that will be taken."""
@@ -333,19 +312,21 @@ def _units(units: Sequence[Result]) -> dict[str, Any]:
     return found | {"unit": ("unit", np.arange(len(units)))}
 
 
-def build(settings: Mapping[str, Any], given: Mapping[str, Any], model: Any = None) -> SweepExperiment:
-    """A `SweepExperiment` from checked options and those that were given; ParameterError where they do not fit.
+def build(options: Mapping[str, Any], asked: Mapping[str, Any], model: Any = None) -> SweepExperiment:
+    """A `SweepExperiment` from checked options and those that the user asked for; ParameterError where they do not fit.
 
     model   of the theory, or several: instead of the options that say what it is
     """
-    settings = models.with_size(decisive(SWEEP, settings), given, model)
+    settings = models.with_size(decisive(SWEEP, options), asked, model)
+    if settings["refine"] and options["task"] is not None:
+        raise ParameterError("--refine looks at the whole sweep: run it without --task")
     if model is None:
         _check_work(settings)
         sizes = product(settings["p"], settings["p_star"], settings["a"])
         found = tuple(models.make(*each, settings) for each in sizes)
     else:
         several = isinstance(model, list | tuple) and len(model) > 0
-        found = tuple(models.given(each, given) for each in (model if several else [model]))
+        found = tuple(models.passed(each, asked) for each in (model if several else [model]))
     config = SweepExperiment(
         settings,
         found,
@@ -359,7 +340,7 @@ def build(settings: Mapping[str, Any], given: Mapping[str, Any], model: Any = No
         for text in settings["observable"] or ()
     ]
     built = replace(config, observables=tuple(own))
-    summary.require_names(field.name for field in built.kind(()).fields)
+    summary.require_names(field.name for field in built.computation(()).fields)
     return built
 
 

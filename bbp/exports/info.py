@@ -7,7 +7,6 @@ import json
 import math
 import textwrap
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from bbp.analysis import summary
 from bbp.console import program
 from bbp.console.messages import FileError, duration
 from bbp.engine.parts import Parts
-from bbp.engine.units import Results
+from bbp.engine.run import Result, Results
 from bbp.experiments import models
 from bbp.files import dataset, product
 from bbp.files.variables import DONE, FAILED, NOT_RUN
@@ -50,7 +49,8 @@ def _unfinished(path: Path, parts: Parts) -> str:
     plan, results = parts.read_plan(), Results()
     for part in parts.load():
         # How each sample ended alone: of parts that nobody has checked nothing else is known.
-        results.add(replace(part, columns={"status": part.status}))
+        part["columns"] = {"status": part["columns"]["status"]}
+        results.add(Result(**part))
     return (
         f"{str(path)!r}, a {plan['experiment']}, is not written yet: {results.samples} samples in"
         f" {len(results.units)} units are kept in {str(parts.path)!r}, {results.failed} failed"

@@ -14,7 +14,7 @@ from matplotlib.mathtext import MathTextParser
 
 from bbp.__main__ import dispatch
 from bbp.analysis import summary
-from bbp.engine import executors
+from bbp.engine import run
 from bbp.experiments import models, sweep
 from bbp.files import variables
 from bbp.files.variables import DONE, FAILED, NOT_RUN
@@ -176,13 +176,13 @@ def begin():
 def count_samples(monkeypatch):
     """A list that gets (n, alpha, sample) of every sample computed."""
     seen = []
-    real = executors.compute
+    real = run.run_unit
 
-    def compute(unit):
+    def run_unit(unit):
         seen.extend((*unit.point, sample) for sample in unit.samples)
         return real(unit)
 
-    monkeypatch.setattr(executors, "compute", compute)
+    monkeypatch.setattr(run, "run_unit", run_unit)
     return seen
 
 

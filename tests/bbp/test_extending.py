@@ -85,10 +85,12 @@ def main(argv=None):
 BOTH = ["sweep", *"--alpha-grid 2,4 --n 12 --samples 3 --activation Bell --processes 1".split()]
 THEN = f"""
 from bbp import join
+from bbp.analysis import summary
 from bbp.files import dataset
+from bbp.files.variables import own_names
 from bbp.experiments import models
 made, old = dataset.open("x.h5"), dataset.open("{ROOT}/data/finite_size/c200.h5")
-print("spread" in old, join([made, made])["spread"].shape)
+print("spread" in old, join([made, made])["spread"].shape, *own_names(made), *own_names(summary.summarise(made)))
 one, two = (dataset.open(name + ".h5") for name in ("plain", "dense"))
 apart, size = (float(abs(x).max()) for x in (one.eigenvalues - two.eigenvalues, two.eigenvalues))
 print(models.of(one).activation.name, apart < 1e-12, size > 0.1)
@@ -104,9 +106,9 @@ def edit(path, old, new):
 def observable(place):
     edit(
         place / "bbp/experiments/samples.py",
-        "    STATUS,\n",
+        '    Field("max_overlap_rank"',
         '    Field("spread", ("sample",), words="eigenvalues kept: highest less lowest"),\n'
-        '    Field("ipr", ("sample",), words="fourth powers of the lowest eigenvector, summed"),\n    STATUS,\n',
+        '    Field("ipr", ("sample",), words="fourth powers of the lowest eigenvector, summed"),\n    Field("max_overlap_rank"',
     )
     edit(
         place / "bbp/experiments/samples.py",
@@ -117,7 +119,7 @@ def observable(place):
     edit(
         place / "bbp/experiments/samples.py",
         '    return columns | {"reason": found.reasons}',
-        '    spread = given["stretch"] * (found.eigenvalues[:, -1] - found.eigenvalues[:, 0])\n'
+        '    spread = record["stretch"] * (found.eigenvalues[:, -1] - found.eigenvalues[:, 0])\n'
         '    return columns | {"reason": found.reasons, "spread": spread}',
     )
 
@@ -194,7 +196,8 @@ def test_an_observable_and_an_option_are_one_file_each(extended):
     assert "--stretch STRETCH" in said["help of sweep"][1]
     assert said["other"][0] == 2 and "stretch 2.0 there, 3.0 here" in said["other"][2]
     assert said["wrong"][0] == 2 and "stretch must be positive" in said["wrong"][2]
-    assert said["then"].splitlines()[0] == "False (1, 2, 3)"
+    assert said["then"].splitlines()[0] == "False (1, 2, 3) spread ipr spread ipr"  # by which they are drawn
+    assert all(name in said["made"][1] for name in ("spread", "ipr"))  # of the closing table
 
 
 def test_a_figure_is_one_file_and_a_program_one_file_and_a_line(extended):

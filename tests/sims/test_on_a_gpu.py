@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from bbp.engine import units
+from bbp.experiments import columns
 from benchmarks import gpu_large
 from sims import hessian, krylov, machine
 from sims.dynamics.flow import Rules
@@ -143,7 +143,7 @@ def test_free_memory_is_what_the_pool_of_the_card_leaves(on_gpu, monkeypatch, st
     monkeypatch.setattr(jax, "devices", lambda: [device])
     on_gpu()
     assert machine.available_bytes() == free
-    assert units.device() == "gpu: NVIDIA H100"
+    assert columns.device() == "gpu: NVIDIA H100"
 
 
 def held(function, *shapes, static=()):

@@ -5,8 +5,8 @@ import pytest
 
 from bbp.analysis import summary
 from bbp.analysis.summary import FEWEST_DRAWS, LABELS, THEORY_N, draws_of, finite_theory
-from bbp.engine.units import Field
 from bbp.experiments import sweep
+from bbp.experiments.columns import Field
 from bbp.sweep import PROGRAM
 from theory import finite
 from theory.checks import ParameterError

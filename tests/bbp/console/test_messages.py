@@ -224,3 +224,26 @@ def test_a_message_is_one_plain_short_line(given, said):
 def test_a_long_message_keeps_its_end():
     found = messages.one_line(" ".join(["word"] * 1000) + " (--force replaces it)")
     assert len(found) <= messages.LONGEST and found.endswith("(--force replaces it)")
+
+
+@pytest.mark.parametrize(
+    ("environment", "found"),
+    [
+        ({"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "0,1"}, []),
+        ({"CUDA_VISIBLE_DEVICES": "0,3"}, ["0", "3"]),
+        ({"CUDA_VISIBLE_DEVICES": ""}, []),
+        ({"CUDA_VISIBLE_DEVICES": "-1"}, []),
+        ({"CUDA_VISIBLE_DEVICES": "NoDevFiles"}, []),
+        ({"CUDA_VISIBLE_DEVICES": "void"}, []),
+        ({"CUDA_VISIBLE_DEVICES": "1,-1,2"}, ["1"]),
+        ({"CUDA_VISIBLE_DEVICES": "GPU-8932f937-d72c, 0"}, ["GPU-8932f937-d72c", "0"]),
+    ],
+)
+def test_gpus_are_counted_without_touching_them(monkeypatch, environment, found):
+    monkeypatch.delenv("JAX_PLATFORMS", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(messages, "driver", lambda: False)
+    assert messages.gpus() == []
+    monkeypatch.setattr(messages, "driver", lambda: True)
+    assert messages.gpus() == found

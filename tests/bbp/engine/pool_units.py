@@ -7,31 +7,31 @@ from pathlib import Path
 
 import numpy as np
 
-from bbp.engine.units import Field, Kind
+from bbp.experiments.columns import Computation, Field
 
-FIELDS = (Field("values", ("sample", "column"), np.float64, np.nan),)
+FIELDS = (Field("values", ("sample", "column"), np.float64, np.nan, "numbers of the sample"),)
 
 
-def values_of(given, samples):
-    """The samples' numbers; a sample of given["dies"] kills its process, in each of so many attempts that a folder counts."""
+def values_of(record, samples):
+    """The samples' numbers; a sample of record["dies"] kills its process, in each of so many attempts that a folder counts."""
     for sample in samples:
-        if given["folder"]:
-            (Path(given["folder"]) / f"began-{sample}").touch()
-        attempts = Path(given["folder"]) / f"{sample}"
-        if sample in given["dies"] and len(list(attempts.parent.glob(f"{sample}-*"))) < given["times"]:
+        if record["folder"]:
+            (Path(record["folder"]) / f"began-{sample}").touch()
+        attempts = Path(record["folder"]) / f"{sample}"
+        if sample in record["dies"] and len(list(attempts.parent.glob(f"{sample}-*"))) < record["times"]:
             attempts.with_name(f"{sample}-{os.getpid()}").touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        time.sleep(given.get("seconds", 0))
+        time.sleep(record.get("seconds", 0))
     threads = int(os.environ.get("OPENBLAS_NUM_THREADS", 0))
     print("this goes to stderr, not into the answers")
     return {"values": np.array([[sample, threads] for sample in samples], float)}
 
 
-def sizes_of(given):
+def sizes_of(record):
     return {"column": 2}
 
 
-KIND = Kind(values_of, FIELDS, sizes_of)
+COMPUTATION = Computation(values_of, FIELDS, sizes_of)
 
 
 class Unreadable:

@@ -16,17 +16,18 @@ import numpy as np
 import psutil
 import pytest
 
+from bbp.console import messages
 from bbp.console.messages import RunError
 from bbp.console.options import checked
 from bbp.engine import executors
-from bbp.engine.units import Unit, compute
+from bbp.engine.run import Unit, run_unit
 from bbp.experiments import program as programs
 from bbp.experiments import sweep
 from bbp.experiments.options import SWEEP
 from bbp.files import dataset, variables
 from bbp.sweep import PROGRAM as SWEEPS
 from sims import machine
-from tests.bbp.engine.pool_units import KIND, Unreadable
+from tests.bbp.engine.pool_units import COMPUTATION, Unreadable
 from theory.checks import ParameterError
 
 PATHS = os.pathsep.join([str(Path(__file__).parents[3]), *sys.path])
@@ -36,9 +37,9 @@ PATHS = os.pathsep.join([str(Path(__file__).parents[3]), *sys.path])
 def units(tmp_path):
     """A function that makes units of two samples each."""
 
-    def make(number, **given):
-        given = {"folder": str(tmp_path), "dies": [], "times": 0} | given
-        return [Unit(KIND, (0,), given, 2 * i, 2, {}) for i in range(number)]
+    def make(number, **changes):
+        record = {"folder": str(tmp_path), "dies": [], "times": 0} | changes
+        return [Unit(COMPUTATION, (0,), record, 2 * i, 2, {}) for i in range(number)]
 
     return make
 
@@ -74,7 +75,7 @@ def test_a_unit_is_tried_again_and_one_that_kills_every_process_has_failed(pool,
 def test_a_process_that_dies_costs_no_other_its_unit(pool, units, tmp_path):
     """Unit 1 is long; its process computes it once, while the other's dies."""
     short, long = units(2, dies=[0], times=1)
-    long = dataclasses.replace(long, given=long.given | {"dies": [], "seconds": 1})
+    long = dataclasses.replace(long, record=long.record | {"dies": [], "seconds": 1})
     assert len(list(executors.results(pool, [short, long]))) == 2
     assert len(list(tmp_path.glob("began-2*"))) == 1 and len(list(tmp_path.glob("0-*"))) == 1
 
@@ -111,7 +112,7 @@ def test_neither_what_the_environment_prints_nor_modules_of_the_folder_come_betw
 
 def other_version(unit):
     """The result of a worker on which another version is installed."""
-    result = compute(unit)
+    result = run_unit(unit)
     return dataclasses.replace(result, made=result.made | {"bbp": "0.1.9", "stream": "philox/1"})
 
 
@@ -128,7 +129,7 @@ class Elsewhere(concurrent.futures.ThreadPoolExecutor):
 
 def test_a_result_of_another_version_or_stream_is_refused(units, caplog):
     with caplog.at_level("WARNING", "bbp"):
-        good = list(executors.results(Elsewhere([other_version, compute, compute]), units(2)))
+        good = list(executors.results(Elsewhere([other_version, run_unit, run_unit]), units(2)))
         bad = list(executors.results(Elsewhere([other_version] * executors.TRIES), units(1)))
     assert all((result.status == variables.DONE).all() for result in good) and len(good) == 2
     assert (bad[0].status == variables.FAILED).all()
@@ -141,28 +142,28 @@ def test_what_is_no_result_is_told_in_a_line(units):
         list(executors.results(Elsewhere([lambda unit: 3]), units(1)))
     first, _ = units(2)
     with pytest.raises(RunError, match="result of another unit"):  # else it is asked for again and again
-        list(executors.results(Elsewhere([lambda unit: compute(first)] * 2), units(2)))
+        list(executors.results(Elsewhere([lambda unit: run_unit(first)] * 2), units(2)))
 
 
 def test_streams_are_compared_where_there_are_any(units):
     unit = units(1)[0]
-    drawing = dataclasses.replace(unit, kind=dataclasses.replace(KIND, drawn=True))
-    assert "stream unknown there" in executors._foreign(compute(unit), drawing)
-    assert not executors._foreign(compute(drawing), drawing)
+    drawing = dataclasses.replace(unit, computation=dataclasses.replace(COMPUTATION, drawn=True))
+    assert "stream unknown there" in executors._foreign(run_unit(unit), drawing)
+    assert not executors._foreign(run_unit(drawing), drawing)
 
 
 PROGRAM = """
 import sys
 from bbp.console import process
 from bbp.engine import executors
-from bbp.engine.units import Unit
-from tests.bbp.engine.pool_units import KIND
-given = {"folder": sys.argv[1], "dies": [], "times": 0, "seconds": float(sys.argv[2])}
+from bbp.engine.run import Unit
+from tests.bbp.engine.pool_units import COMPUTATION
+record = {"folder": sys.argv[1], "dies": [], "times": 0, "seconds": float(sys.argv[2])}
 process.GRACE = float(sys.argv[3])
 kept = []
 with process.heeded("program"), executors.Processes(2) as pool:
     try:
-        for result in executors.results(pool, [Unit(KIND, (0,), given, i, 1, {}) for i in range(9)]):
+        for result in executors.results(pool, [Unit(COMPUTATION, (0,), record, i, 1, {}) for i in range(9)]):
             kept.append(result.first)
     except process.Interrupted as stop:
         print(stop.word, sorted(kept))
@@ -226,9 +227,9 @@ def chosen(monkeypatch):
     """A function: processes of a sweep with these options on a machine of eight cores."""
     monkeypatch.setattr(machine, "allotted", lambda: 8)
 
-    def choose(wanted=None, **given):
-        settings = checked(SWEEP, given)
-        return programs.planned(SWEEPS.experiment(given), settings | {"processes": wanted}).parallel
+    def choose(wanted=None, **asked):
+        how = checked(SWEEP, asked)
+        return programs.planned(SWEEPS.experiment(asked), how | {"processes": wanted}).parallel
 
     return choose
 
@@ -244,7 +245,7 @@ def test_as_many_processes_as_pay(chosen, monkeypatch):
     assert chosen(**large | {"samples": 5, "n": "2000", "alpha_grid": "1"}) == 5  # no more than samples
     monkeypatch.setattr(machine, "free_bytes", lambda: 3.5 * programs.PROCESS_BYTES)
     assert chosen(**large) == 3  # each has an interpreter and its modules in memory
-    monkeypatch.setattr(executors, "gpus", lambda: ["0"])
+    monkeypatch.setattr(messages, "gpus", lambda: ["0"])
     assert chosen(**large) == 1
     with pytest.raises(ParameterError, match="--workers gives each its own"):
         chosen(wanted=2, **large)
@@ -259,31 +260,8 @@ def test_no_more_processes_than_fit_in_memory(chosen, monkeypatch):
     assert chosen(samples=1000, n="200") == 3
 
 
-@pytest.mark.parametrize(
-    ("environment", "found"),
-    [
-        ({"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "0,1"}, []),
-        ({"CUDA_VISIBLE_DEVICES": "0,3"}, ["0", "3"]),
-        ({"CUDA_VISIBLE_DEVICES": ""}, []),
-        ({"CUDA_VISIBLE_DEVICES": "-1"}, []),
-        ({"CUDA_VISIBLE_DEVICES": "NoDevFiles"}, []),
-        ({"CUDA_VISIBLE_DEVICES": "void"}, []),
-        ({"CUDA_VISIBLE_DEVICES": "1,-1,2"}, ["1"]),
-        ({"CUDA_VISIBLE_DEVICES": "GPU-8932f937-d72c, 0"}, ["GPU-8932f937-d72c", "0"]),
-    ],
-)
-def test_gpus_are_counted_without_touching_them(monkeypatch, environment, found):
-    monkeypatch.delenv("JAX_PLATFORMS", raising=False)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(executors.messages, "driver", lambda: False)
-    assert executors.gpus() == []
-    monkeypatch.setattr(executors.messages, "driver", lambda: True)
-    assert executors.gpus() == found
-
-
 def test_there_is_a_gpu_for_each(refused, tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr(executors, "gpus", lambda: ["0", "1"])
+    monkeypatch.setattr(messages, "gpus", lambda: ["0", "1"])
     words = "sweep", *tiny, "--out", tmp_path / "x.h5", "--workers", "3"
     refused("workers must be at most 2, one for each GPU, got 3", *words)
 
@@ -296,7 +274,7 @@ def test_a_process_each_has_its_gpu():
 
 def test_what_runs_no_units_or_forks_is_refused():
     with pytest.raises(ParameterError, match=r"executor must be a concurrent.futures.Executor, got 3"):
-        executors.given(3)
+        executors.usable(3)
     fork, spawn = map(multiprocessing.get_context, ("fork", "spawn"))
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=fork) as pool:
         with pytest.raises(ParameterError, match="executor must not fork"):
@@ -305,4 +283,4 @@ def test_what_runs_no_units_or_forks_is_refused():
                 checked(SWEEP, {}) | {"executor": pool},
             )
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=spawn) as pool:
-        assert executors.given(pool) is pool
+        assert executors.usable(pool) is pool

@@ -81,7 +81,7 @@ def test_a_worker_dies_and_then_the_scheduler_and_nothing_is_lost(
     last = said.err.splitlines()[-1]
     assert "is lost" in last and "samples are kept in" in last and "--resume" in last
     kept = list(Parts(out).load())
-    assert len(kept) >= 20 and all((result.status == variables.DONE).all() for result in kept)
+    assert len(kept) >= 20 and all((part["columns"]["status"] == variables.DONE).all() for part in kept)
     assert bbp("sweep", *WORDS, "--out", out, "--resume").code == 0
     assert bbp("sweep", *WORDS, "--block", "25", "--out", reference).code == 0
     same(dataset.open(out), dataset.open(reference))

@@ -14,24 +14,25 @@ import numpy as np
 import pytest
 
 from bbp.console.messages import FileError
-from bbp.engine import parts, units
+from bbp.engine import parts
 from bbp.engine.parts import LOCK, Parts
-from bbp.engine.units import Results, compute
+from bbp.engine.run import Results, run_unit
+from bbp.experiments import columns
 from bbp.files import disk
 from bbp.sweep import PROGRAM
 
-GIVEN = {"n": 12, "alpha_grid": [0.8, 1.2], "samples": 2}
+OPTIONS = {"n": 12, "alpha_grid": [0.8, 1.2], "samples": 2}
 
 
 @pytest.fixture
 def experiment():
-    return PROGRAM.experiment(GIVEN)
+    return PROGRAM.experiment(OPTIONS)
 
 
 @pytest.fixture(scope="module")
 def computed():
-    built = PROGRAM.experiment(GIVEN)
-    return [compute(built.unit(point, 0, 2)) for point in built.points(Results())]
+    built = PROGRAM.experiment(OPTIONS)
+    return [run_unit(built.unit(point, 0, 2)) for point in built.points(Results())]
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def told(**changes):
     return change
 
 
-def given(**changes):
+def of_record(**changes):
     def change(arrays):
         about = json.loads(str(arrays["about"]))
         about["given"] |= changes
@@ -77,9 +78,9 @@ def column(name, values):
 
 
 WRONG = {
-    "another seed": (given(seed=5), "seed 5 there, 0 here"),
-    "another alpha": (given(alpha=4.0), "alpha 4.0 there"),
-    "another stream": (given(prng="other"), "prng other there"),
+    "another seed": (of_record(seed=5), "seed 5 there, 0 here"),
+    "another alpha": (of_record(alpha=4.0), "alpha 4.0 there"),
+    "another stream": (of_record(prng="other"), "prng other there"),
     "another experiment": (told(experiment="descent"), "it is of a descent"),
     "another point": (told(point=[0, 12, 0.9]), "its name and its contents differ"),
     "a model that is not": (told(point=[7, 12, 0.8]), "its name and its contents differ"),
@@ -162,9 +163,9 @@ def test_parts_of_other_library_versions_are_named_in_the_file(bbp, tmp_path, mo
         tmp_path / "x.h5",
         ["--n", "12", "--alpha-grid", "1", "--samples", "4", "--block", "2", "--quiet"],
     )
-    other = units._versions() | {"jax": "0.1"}
+    other = columns._versions() | {"jax": "0.1"}
     with monkeypatch.context() as patch:
-        patch.setattr(units, "_versions", lambda: other)
+        patch.setattr(columns, "_versions", lambda: other)
         assert bbp("sweep", *words, "--out", out, "--task", "1/2").code == 0
     assert bbp("sweep", *words, "--out", out, "--resume").code == 0
     with h5py.File(out) as file:

@@ -17,14 +17,14 @@ import time
 import tracemalloc
 from pathlib import Path
 
-import numpy as np
 import pytest
 import xarray as xr
 
 from bbp import sweep
 from bbp.__main__ import dispatch
-from bbp.engine import executors, run
+from bbp.engine import run
 from bbp.engine.parts import Parts
+from bbp.experiments import base
 from bbp.files import dataset, disk
 from bbp.sweep import PROGRAM
 from tests.bbp.conftest import TINY
@@ -42,7 +42,7 @@ def out(tmp_path):
 def processes():
     """Processes forked from one that has imported the program and computed nothing yet: quick to start, real to kill."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["bbp.sweep", "bbp.engine.run", "bbp.experiments.sweep"])
+    context.set_forkserver_preload(["bbp.sweep", "bbp.engine.executors", "bbp.experiments.sweep"])
     return context
 
 
@@ -308,7 +308,7 @@ def test_every_program_goes_on_where_it_was_and_tasks_make_the_same_file(
 ):
     monkeypatch.chdir(tmp_path)
     dataset.write("sweep.h5", made_up())
-    words, seen, real = [*line.split(), EACH[line]], [], executors.compute
+    words, seen, real = [*line.split(), EACH[line]], [], run.run_unit
 
     def compute(unit, stop=99):
         if len(seen) == stop:
@@ -316,7 +316,7 @@ def test_every_program_goes_on_where_it_was_and_tasks_make_the_same_file(
         seen.append(unit)
         return real(unit)
 
-    monkeypatch.setattr(executors, "compute", compute)
+    monkeypatch.setattr(run, "run_unit", compute)
     monkeypatch.setattr(
         finite, "threshold", functools.cache(finite.threshold)
     )  # of a diagram: most of the time
@@ -327,7 +327,7 @@ def test_every_program_goes_on_where_it_was_and_tasks_make_the_same_file(
     assert Path("whole.h5").read_bytes() == before
 
     seen.clear()
-    monkeypatch.setattr(executors, "compute", functools.partial(compute, stop=4))
+    monkeypatch.setattr(run, "run_unit", functools.partial(compute, stop=4))
     said = bbp(*words, "part.h5")
     assert said.code == 130 and "are kept in" in said.err and not Path("part.h5").exists()
     assert "--resume goes on" in bbp(*words, "part.h5").err
@@ -336,7 +336,7 @@ def test_every_program_goes_on_where_it_was_and_tasks_make_the_same_file(
     damaged, other, *_ = sorted(Path("part.h5.parts").glob("*.npz"))
     damaged.write_bytes(other.read_bytes())
     seen.clear()
-    monkeypatch.setattr(executors, "compute", compute)
+    monkeypatch.setattr(run, "run_unit", compute)
     said = bbp(*words, "part.h5", "--resume")
     assert said.code == 0 and "is damaged" in said.err and len(seen) == number - 3
     assert not Path("part.h5.parts").exists()
@@ -350,16 +350,14 @@ def test_every_program_goes_on_where_it_was_and_tasks_make_the_same_file(
         xr.testing.assert_allclose(one.drop_dims("unit", errors="ignore"), whole, rtol=1e-12)
 
 
-def test_what_is_missing_is_cut_into_runs():
-    assert list(run._consecutive(np.array([1, 2, 5, 6, 7]))) == [(1, 3), (5, 8)]
-    assert list(run._consecutive(np.array([], int))) == []
+def test_what_is_left_is_cut_into_runs():
     wanted = PROGRAM.experiment({"n": 20, "alpha_grid": "1", "samples": 5})
     plan = run.Run(wanted, block=2)
     assert [(unit.first, unit.count) for unit in plan.units()] == [
         (0, 2),
         (2, 2),
         (4, 1),
-    ] and plan.missing == 5
+    ] and plan.left == 5
 
 
 def test_a_plan_of_a_thousand_million_samples_is_small_and_quick():
@@ -367,10 +365,10 @@ def test_a_plan_of_a_thousand_million_samples_is_small_and_quick():
     wanted = PROGRAM.experiment({"n": 20, "alpha_grid": "1:2:1000", "samples": 10**6})
     tracemalloc.start()
     plan = run.Run(wanted)
-    assert plan.missing == 10**9 and next(plan.units()).count == run.LARGEST_BLOCK
-    assert {size for _, size, _ in plan.pending()} == {run.LARGEST_BLOCK}
+    assert plan.left == 10**9 and next(plan.units()).count == base.LARGEST_BLOCK
+    assert {size for _, size, _ in plan.pending()} == {base.LARGEST_BLOCK}
     shared = run.Run(wanted, task=(3, 1000))
-    assert abs(shared.missing - 10**6) <= 1000 * run.LARGEST_BLOCK
+    assert abs(shared.left - 10**6) <= 1000 * base.LARGEST_BLOCK
     assert tracemalloc.get_traced_memory()[1] < 2**24
     tracemalloc.stop()
 
