@@ -108,11 +108,11 @@ def _stored(out: Path, entry: Entry, effort: Effort) -> Stored | None:
     if not path.exists():
         return None
     data, config = base.load(path)
-    wanted = base.config(entry, effort)
-    if config != wanted and effort == Effort():
-        own = {name: config.get(name) for name in wanted if config.get(name) != wanted[name]}
-        return data, f"data were there, of {', '.join(f'{name} = {value}' for name, value in own.items())}"
-    if config != wanted:
+    if effort == Effort():
+        wanted = base.asked(entry, effort)
+        own = [f"{name} = {config.get(name)}" for name in wanted if config.get(name) != wanted[name]]
+        return data, "data were there" + (f", of {', '.join(own)}" if own else "")
+    if config != base.config(entry, effort):
         raise FileError(f"{str(path)!r} was made with other options (--force replaces it; or another --out)")
     return data, "data were there"
 

@@ -24,7 +24,6 @@ from bbp.experiments import models, own
 from bbp.experiments.models import MODEL
 from bbp.files import dataset as files
 from bbp.files import disk, product
-from bbp.gallery import ENTRIES, base
 from bbp.plots import descent as descent_plots
 from bbp.plots import layout, options, style
 from bbp.plots import phase as phase_plots
@@ -192,6 +191,8 @@ def draw_spectrum(
 
 
 def _gallery(found: xr.Dataset, *, width: str) -> Figure:
+    from bbp.gallery import ENTRIES, base  # late: other files need none of its theory
+
     del width  # a figure of the gallery has a width of its own
     try:
         return ENTRIES[files.config(found)["figure"]].draw(base.arrays_of(found))
@@ -211,7 +212,7 @@ FIGURES: dict[str, Callable[..., Figure]] = {
     comparison.FORMAT: sweep_plots.compare_figure,
     files.DESCENT: descent_plots.figure,
     scaling.FORMAT: laws_figure,
-    base.FORMAT: _gallery,
+    files.FIGURE: _gallery,
 }
 # What draws each panel of a figure on axes of one's own.
 PANELS: dict[str, Callable[[xr.Dataset], list[Callable[[Axes], list[Artist]]]]] = {

@@ -84,10 +84,10 @@ def recovery_claim(folder: Path) -> list[str]:
                     at = found.alpha.values.tolist().index(alpha)
                     ends = found.projection.values[0, 0, at, :, -1], found.code.values[0, 0, at]
                     recovery_figure.add(arrays, (i, sizes.index(n), k), *ends)
-    base.save(folder / "recovery.h5", recovery_figure.RECOVERY, arrays, base.Effort("paper"), seconds)
+    base.save(folder / "recovery.h5", recovery_figure.recovery, arrays, base.Effort("paper"), seconds)
     data, _ = base.load(folder / "recovery.h5")
     with figure_style():
-        picture = plot.render(recovery_figure.draw_recovery(data), "png", 200)
+        picture = plot.render(recovery_figure.recovery.draw(data), "png", 200)
     (folder / "recovery.png").write_bytes(picture)
     return [line for i in range(len(data["p"])) for line in _recovery_lines(data, i)]
 

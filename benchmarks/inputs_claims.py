@@ -55,7 +55,9 @@ def main() -> None:
         if args.out:
             args.out.write_text(json.dumps(found, indent=1) + "\n")
     if args.figure:
-        base.save(args.figure, inputs.ENTRY, inputs.arrays(found), base.Effort(), time.perf_counter() - start)
+        base.save(
+            args.figure, inputs.inputs, inputs.arrays(found), base.Effort(), time.perf_counter() - start
+        )
     told = [row for row in found if row["verdict"] != "neither"]
     off = [row for row in told if abs(row["theory"] - row["found"]) > 0.2 * abs(row["found"])]
     far = [

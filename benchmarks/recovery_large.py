@@ -70,7 +70,7 @@ def collect(folder: Path) -> None:
         print(
             f"p = {case.p}, alpha = {case.alpha:g}, N = {case.n}, m_0 = {case.overlap:g}: time and m2 of the ends {ends}"
         )
-    base.save(folder / "growth.h5", recovery.GROWTH, recovery.arrays(found), base.Effort("paper"), seconds)
+    base.save(folder / "growth.h5", recovery.growth, recovery.arrays(found), base.Effort("paper"), seconds)
 
 
 def main() -> int:

@@ -131,7 +131,7 @@ def layouts() -> str:
         "Sweep": (dataset.SWEEP, sweep),
         "Descents": (dataset.DESCENT, descent),
         "Phase diagram": (dataset.PHASE, phase),
-        "Figure": (base.FORMAT, base),
+        "Figure": (dataset.FIGURE, base),
     }
     parts = []
     for title, (form, module) in told.items():

@@ -37,7 +37,7 @@ except ImportError:  # not a POSIX system: nobody's lock can be asked for
     fcntl = None  # type: ignore[assignment]
 
 VERSION = 1
-SWEEP, DESCENT, PHASE = "bbp-sweep", "bbp-descent", "bbp-phase"  # formats
+SWEEP, DESCENT, PHASE, FIGURE = "bbp-sweep", "bbp-descent", "bbp-phase", "bbp-figure"  # formats
 Locking = bool | str | None
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 # Prefixes of variables that lie in a group of their own, by format; the longer before the shorter.

@@ -1,7 +1,7 @@
 """What a figure of the gallery is: how its data are made, stored and drawn.
 
-An `Entry` has a name, a caption, a function `build(effort) -> arrays` and a function `draw(data) -> Figure`. Its data land in
-one HDF5 file (bbp.files.dataset), with the configuration that made them.
+An `Entry` has a name, a caption, a function `build(effort) -> arrays` and a function `draw(data) -> Figure`, and is made of the
+latter by `figure`. Its data land in one HDF5 file (bbp.files.dataset), with the configuration that made them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ Array = NDArray[Any]
 Arrays = dict[str, Any]  # as an xarray.Dataset takes them: (dimensions, values), or a NumPy number
 
 Data = Mapping[str, Array]  # the arrays of one figure by name, coordinates by that of their dimension
-
-FORMAT = "bbp-figure"
 
 
 @dataclass(frozen=True)
@@ -58,18 +56,23 @@ class Entry:
     draw: Callable[[Data], Figure]
 
 
+def figure(name: str, build: Callable[[Effort], Arrays]) -> Callable[[Callable[[Data], Figure]], Entry]:
+    """Make an `Entry` of a function that draws: the caption is what its docstring says."""
+    return lambda draw: Entry(name, " ".join((draw.__doc__ or "").split()), build, draw)
+
+
 def save(path: Path, entry: Entry, arrays: Arrays, effort: Effort, seconds: float) -> None:
     """Write the data of one figure, whole or not at all (OSError)."""
     own = {"figure": entry.name, "caption": entry.caption, "seconds": seconds, "finished": 1}
     attributes = (
-        variables.provenance() | own | {"format": FORMAT, "config": json.dumps(config(entry, effort))}
+        variables.provenance() | own | {"format": dataset.FIGURE, "config": json.dumps(config(entry, effort))}
     )
     dataset.write(path, xr.Dataset(dict(arrays), attrs=attributes))
 
 
 def load(path: str | Path, *, locking: dataset.Locking = None) -> tuple[Data, dict[str, Any]]:
     """Data and configuration of a stored figure; FileError, one line, where the file is not one or is damaged."""
-    found = dataset.open(path, FORMAT, locking=locking)
+    found = dataset.open(path, dataset.FIGURE, locking=locking)
     return arrays_of(found), dataset.config(found)
 
 
@@ -78,13 +81,17 @@ def arrays_of(found: xr.Dataset) -> Data:
     return {str(name): values.values for name, values in found.variables.items()}
 
 
+def asked(entry: Entry, effort: Effort) -> dict[str, Any]:
+    """The options of a figure as plain data."""
+    n = None if effort.n is None else list(effort.n)
+    return {"figure": entry.name, **asdict(effort), "n": n}
+
+
 def config(entry: Entry, effort: Effort) -> dict[str, Any]:
     """What decides the numbers of a figure, as plain data."""
-    from sims.instance import STREAM  # late: `bbp plot` imports this module and draws without JAX
+    from sims.instance import STREAM  # late: it brings JAX
 
-    plain = asdict(effort)
-    n = None if effort.n is None else list(effort.n)
-    return {"figure": entry.name, **plain, "n": n, "prng": STREAM}
+    return {**asked(entry, effort), "prng": STREAM}
 
 
 def rounded(alphas: Array) -> Array:
@@ -105,7 +112,7 @@ def sampled(
 
     (alpha, sample), NaN for a sample that failed; eigenvalues (alpha, sample, k) too.
     """
-    from sims.sampling import sample_point
+    from sims.sampling import sample_point  # late: it brings JAX
 
     rows: dict[str, list[Array]] = {"lowest": [], "overlap": [], "hit": [], "eigenvalues": []}
     for alpha in alphas:
@@ -114,6 +121,16 @@ def sampled(
         for name in rows:
             rows[name].append(found["phi_group" if name == "hit" else name].values)
     return {name: np.array(values) for name, values in rows.items()}
+
+
+def descents(
+    model: Network, n: int, alpha: float, samples: int, seed: int, rules: Mapping[str, Any], **more: Any
+) -> Any:
+    """Descents from random starts (`sims.dynamics.samples.Descents`), stopped by these rules (`sims.dynamics.flow.Rules`)."""
+    from sims.dynamics.flow import Rules  # late: it brings JAX
+    from sims.dynamics.samples import sample_descents
+
+    return sample_descents(model, n, alpha, range(samples), seed, rules=Rules(**rules), **more)
 
 
 def points_look(index: int, **more: Any) -> dict[str, Any]:

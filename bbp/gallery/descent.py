@@ -10,16 +10,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import theory
-from bbp.gallery.base import Array, Arrays, Data, Effort, Entry, points_look
+from bbp.gallery.base import Array, Arrays, Data, Effort, descents, figure, points_look
 from bbp.plots import layout, marks, style
 from bbp.plots.descent import in_time, time_axis
-from sims.dynamics import run
-from sims.dynamics.flow import End, Rules
-from sims.dynamics.hessians import FRAMES
-from sims.dynamics.methods import Descent
-from sims.dynamics.samples import sample_descents
-from sims.hessian import dense_blas
-from sims.solvers.dense import lowest_dense
 from theory.model import Network
 from theory.path import bbp_time, closure, conditioned
 
@@ -31,7 +24,7 @@ DESCENT_ALPHA = np.linspace(0.75, 6, 8)
 def build_descent(effort: Effort) -> Arrays:
     """m2 at the end of descents from random starts, p* = 1 and p = 1, 2, 4, at two normalisations."""
     (n, *_), samples = effort.sizes([60], [300]), effort.count(12, 40)
-    rules = Rules(steps=3000 if effort.mode == "quick" else 20_000, records=4, loss_floor=1e-6)
+    rules = {"steps": 3000 if effort.mode == "quick" else 20_000, "records": 4, "loss_floor": 1e-6}
     arrays: Arrays = {"alpha": ("alpha", DESCENT_ALPHA), "p": ("p", np.array(WIDTHS)), "n": np.int64(n)}
     for kind, a in KINDS.items():
         models = [Network(p, 1, a) for p in WIDTHS]
@@ -44,14 +37,21 @@ def build_descent(effort: Effort) -> Arrays:
     return arrays
 
 
-def _final(model: Network, n: int, alpha: float, samples: int, seed: int, rules: Rules) -> np.ndarray:
+def _final(
+    model: Network, n: int, alpha: float, samples: int, seed: int, rules: dict[str, Any]
+) -> np.ndarray:
     """m2 at the last record of each descent, NaN for one that failed."""
-    found = sample_descents(model, n, alpha, range(samples), seed, rules=rules)
+    from sims.dynamics.flow import End  # late: it brings JAX
+
+    found = descents(model, n, alpha, samples, seed, rules)
     return np.where(found.code == End.NOT_FINITE, np.nan, found.m2[:, -1])
 
 
-def draw_descent(data: Data) -> Figure:
-    """A panel for each normalisation, a curve for each width."""
+@figure("descent", build_descent)
+def descent(data: Data) -> Figure:
+    """Gradient flow from random starts, p* = 1: largest squared magnetisation of a student row at the end against alpha for
+    p = 1, 2, 4; dotted: the threshold of the Hessian at initialisation of that width. p = 2, 4 recover earlier than p = 1.
+    """
     fig, axes = layout.figure(len(KINDS), 3.0)
     for ax, (kind, a) in zip(axes, KINDS.items(), strict=True):
         for index, p in enumerate(data["p"]):
@@ -73,15 +73,15 @@ ROUTES = {"conditioned": "theory of the path", "quenched": "theory of the labels
 
 def build_theory(effort: Effort) -> Arrays:
     """Eigenvalue, q2 and both theories at twelve records of descents from random starts, p* = 1, and the BBP time."""
+    from sims.dynamics.hessians import FRAMES  # late: it brings JAX
+
     (n, *_), samples = effort.sizes([200], [400]), effort.count(8, 24)
-    rules = Rules(steps=STEPS, records=40)
+    rules = {"steps": STEPS, "records": 40}
     kept: dict[str, list[Array]] = {}
     lost = [bbp_time(Network(p, 1, A), alpha, samples=2**12, scramblings=4) for p, alpha in CASES]
     for p, alpha in CASES:
-        found = sample_descents(
-            Network(p, 1, A), n, alpha, range(samples), effort.seed,
-            rules=rules, eigenpairs=p, hessians=RECORDS, theory=True,
-        )  # fmt: skip
+        more = {"eigenpairs": p, "hessians": RECORDS, "theory": True}
+        found = descents(Network(p, 1, A), n, alpha, samples, effort.seed, rules, **more)
         along = {"time": found.time[:, found.hessian_records], "m2": found.m2[:, found.hessian_records]}
         along |= {
             "eigenvalue": found.eigenvalues[:, :, FRAMES.index("plain"), 0],
@@ -109,8 +109,13 @@ def predicted(data: Data, route: str, case: int) -> tuple[Array, Array]:
     return lowest, np.where(np.isfinite(outlier), data[f"{route}_overlap"][case], 0.0)
 
 
-def draw_theory(data: Data) -> Figure:
-    """Above the lowest eigenvalue, below its eigenvector's overlap with the signal space; a column for each case."""
+@figure("descent-theory", build_theory)
+def descent_theory(data: Data) -> Figure:
+    """Along gradient flow from random starts, p* = 1: lowest eigenvalue of the Hessian and its eigenvector's squared
+    overlap with the teacher (means over samples, bands their standard errors), conditioned theory, which knows the forces
+    that the path has used, and quenched theory, which knows the labels alone. Dotted: when the outlier is lost at N =
+    infinity.
+    """
     cases = len(data["p"])
     fig, axes = layout.figure(2 * cases, 4.8, columns=cases, sharex="col")
     for case, (p, alpha) in enumerate(zip(data["p"], data["alpha"], strict=True)):
@@ -173,6 +178,11 @@ def build_lifetime(effort: Effort) -> Arrays:
 
 def _followed(n: int, sample: int, seed: int, step: float, inertia: float, share: float) -> Array:
     """`COLUMNS` at TIMES (T, 5) of one trajectory; NaN from where it diverges."""
+    from sims.dynamics import run  # late: it brings JAX
+    from sims.dynamics.methods import Descent
+    from sims.hessian import dense_blas
+    from sims.solvers.dense import lowest_dense
+
     model = Network(a=A)
     problem, teacher, start = run.drawn(model, n, LIFETIME_ALPHA, seed=seed, sample=sample, dtype="float64")
     held: Any = problem.data
@@ -199,8 +209,12 @@ def _followed(n: int, sample: int, seed: int, step: float, inertia: float, share
     return rows
 
 
-def draw_lifetime(data: Data) -> Figure:
-    """Overlap of the lowest eigenvector with the teacher against time, and the lowest eigenvalue."""
+@figure("lifetime", build_lifetime)
+def lifetime(data: Data) -> Figure:
+    """The lowest eigenvector of the Hessian from a random start, p = p* = 1, a = 0.5, alpha = 3, under gradient descent,
+    momentum and stochastic gradients, against the time of the flow (a step of s with inertia b is s / (1 - b)). Points:
+    samples, means and standard errors; lines: theory from what each method has used of its data.
+    """
     fig, axes = layout.figure(2, 3.2)
     words = {
         "overlap": "squared overlap $q^2$ with the teacher",
@@ -220,28 +234,3 @@ def draw_lifetime(data: Data) -> Figure:
     layout.title(axes[1], rf"$p = p^* = 1$, $a = {A:g}$, $\alpha = {LIFETIME_ALPHA:g}$, $N = {data['n']}$")
     layout.legend_above(fig, axes, 3)
     return fig
-
-
-DESCENT = Entry(
-    "descent",
-    "Gradient flow from random starts, p* = 1: largest squared magnetisation of a student row at the end against alpha for "
-    "p = 1, 2, 4; dotted: the threshold of the Hessian at initialisation of that width. p = 2, 4 recover earlier than p = 1.",
-    build_descent,
-    draw_descent,
-)
-DESCENT_THEORY = Entry(
-    "descent-theory",
-    "Along gradient flow from random starts, p* = 1: lowest eigenvalue of the Hessian and its eigenvector's squared overlap"
-    " with the teacher (means over samples, bands their standard errors), conditioned theory, which knows the forces that the"
-    " path has used, and quenched theory, which knows the labels alone. Dotted: when the outlier is lost at N = infinity.",
-    build_theory,
-    draw_theory,
-)
-LIFETIME = Entry(
-    "lifetime",
-    "The lowest eigenvector of the Hessian from a random start, p = p* = 1, a = 0.5, alpha = 3, under gradient descent,"
-    " momentum and stochastic gradients, against the time of the flow (a step of s with inertia b is s / (1 - b)). Points:"
-    " samples, means and standard errors; lines: theory from what each method has used of its data.",
-    build_lifetime,
-    draw_lifetime,
-)

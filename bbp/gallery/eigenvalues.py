@@ -11,11 +11,9 @@ from matplotlib.figure import Figure
 import theory
 from bbp.analysis import spectrum
 from bbp.analysis.spectrum import quenched_sample
-from bbp.files.variables import DONE
-from bbp.gallery.base import Arrays, Data, Effort, Entry, points_look, sampled
+from bbp.gallery.base import Arrays, Data, Effort, figure, points_look, sampled
 from bbp.plots import layout, style
 from bbp.plots import spectrum as spectrum_plots
-from sims.sampling import sample_point
 from theory.checks import NotConverged
 from theory.finite.edge import finite_edge
 from theory.finite.tracy_widom import MEAN as TRACY_WIDOM_MEAN
@@ -40,8 +38,14 @@ def build_spectra(effort: Effort) -> Arrays:
     return arrays
 
 
-def draw_spectra(data: Data) -> Figure:
-    """Close to the left edge, a panel for each case with its own model, samples and lines."""
+@figure("spectra", build_spectra)
+def spectra(data: Data) -> Figure:
+    """Left end of the spectrum, p = 2, p* = 1: density of states at N = infinity, left edge and outlier over the pooled
+    eigenvalues of samples: (a) a sharp edge with an outlier, (b) a smooth edge below the transition, (c) beyond a
+    discontinuous transition. At a smooth edge the density falls faster than any power, and is too small to be seen for the
+    last few per cent before the edge. Eigenvalues left of the edge: the outliers of these draws in (a) and (c), which
+    scatter about the arrow; in (b) the scatter of finite N. Height of the arrows: arbitrary.
+    """
     fig, axes = layout.figure(len(SPECTRA), 3.5)
     for ax, (name, (model, alpha)) in zip(axes, SPECTRA.items(), strict=True):
         values = data[f"{name}_eigenvalues"]
@@ -71,7 +75,7 @@ def build_scatter(effort: Effort) -> Arrays:
     (n, *_), samples = effort.sizes([300], [1000]), effort.count(40, 200)
     arrays: Arrays = {"n": np.int64(n)}
     for name, (model, alpha) in SCATTER.items():
-        measured = sample_point(model, n, alpha, range(samples), effort.seed).eigenvalues[:, 0]
+        measured = sampled(model, n, [alpha], samples, effort.seed)["lowest"][0]
         predicted = [_predicted(model, n, alpha, effort.seed, s) for s in range(samples)]
         limit = (*theory.outliers(model, alpha), theory.edge(model, alpha))[0]
         arrays |= {
@@ -98,8 +102,11 @@ def ratio(data: Data, name: str) -> float:
     return float(residual / np.nanmean((measured - float(data[f"{name}_limit"])) ** 2))
 
 
-def draw_scatter(data: Data) -> Figure:
-    """A panel for each model."""
+@figure("scatter", build_scatter)
+def scatter(data: Data) -> Figure:
+    """Lowest eigenvalue of each sample against its prediction by the quenched theory from its own labels; the ratio is that
+    of the residual variances about the quenched and about the N = infinity prediction.
+    """
     fig, axes = layout.figure(len(SCATTER), 2.7)
     for index, (ax, (name, (model, alpha))) in enumerate(zip(axes, SCATTER.items(), strict=True)):
         x, y = data[f"{name}_predicted"], data[f"{name}_measured"]
@@ -141,20 +148,26 @@ def build_edge(effort: Effort) -> Arrays:
 
 def _samples(n: int, samples: int, seed: int) -> np.ndarray:
     """(3, sample): lowest eigenvalue, quenched edge of the same draw, (edge - lowest) kappa; NaN where either failed."""
-    found = sample_point(EDGE_MODEL, n, EDGE_ALPHA, range(samples), seed)
+    (values,) = sampled(EDGE_MODEL, n, [EDGE_ALPHA], samples, seed)["lowest"]
     rows = np.full((3, samples), np.nan)
-    for sample in np.flatnonzero(found.status == DONE):
-        lowest = found.eigenvalues[sample, 0]
+    for sample, lowest in enumerate(values):
+        if not np.isfinite(lowest):
+            continue
         try:
-            there = quenched_sample(EDGE_MODEL, n, EDGE_ALPHA, seed, int(sample))
+            there = quenched_sample(EDGE_MODEL, n, EDGE_ALPHA, seed, sample)
         except NotConverged:
             continue
         rows[:, sample] = lowest, there.edge, (there.edge - lowest) * there.scale
     return rows
 
 
-def draw_edge(data: Data) -> Figure:
-    """Left: distribution of the scaled eigenvalue for each N beside Tracy-Widom. Right: variances against N."""
+@figure("edge", build_edge)
+def edge(data: Data) -> Figure:
+    """Lowest eigenvalue at a sharp edge below the threshold, p = p* = 1, a = 0.1: about the quenched edge of each sample it
+    has the law of Tracy-Widom; its raw variance is of order 1/N and mostly that of the labels. The teacher's direction, in
+    units N^(-1/3) of the edge still near its threshold, pushes the lowest level down by 0.25 to 0.4 of the units of (a):
+    the quenched edge contains that push. What is left of it makes the mean 0.1 to 0.2 larger than Tracy-Widom's at N = 100.
+    """
     fig, axes = layout.figure(2, 2.9)
     grid = np.linspace(-5, 4, 200)
     axes[0].plot(
@@ -189,31 +202,3 @@ def draw_edge(data: Data) -> Figure:
     layout.title(axes[1], rf"$\alpha = {EDGE_ALPHA:g}$, sharp edge")
     layout.legend_above(fig, axes, 4)
     return fig
-
-
-SPECTRA_ENTRY = Entry(
-    "spectra",
-    "Left end of the spectrum, p = 2, p* = 1: density of states at N = infinity, left edge and outlier over the pooled "
-    "eigenvalues of samples: (a) a sharp edge with an outlier, (b) a smooth edge below the transition, (c) beyond a "
-    "discontinuous transition. At a smooth edge the density falls faster than any power, and is too small to be seen for the "
-    "last few per cent before the edge. Eigenvalues left of the edge: the outliers of these draws in (a) and (c), which "
-    "scatter about the arrow; in (b) the scatter of finite N. Height of the arrows: arbitrary.",
-    build_spectra,
-    draw_spectra,
-)
-SCATTER_ENTRY = Entry(
-    "scatter",
-    "Lowest eigenvalue of each sample against its prediction by the quenched theory from its own labels; the ratio is that "
-    "of the residual variances about the quenched and about the N = infinity prediction.",
-    build_scatter,
-    draw_scatter,
-)
-EDGE_ENTRY = Entry(
-    "edge",
-    "Lowest eigenvalue at a sharp edge below the threshold, p = p* = 1, a = 0.1: about the quenched edge of each sample it "
-    "has the law of Tracy-Widom; its raw variance is of order 1/N and mostly that of the labels. The teacher's direction, in "
-    "units N^(-1/3) of the edge still near its threshold, pushes the lowest level down by 0.25 to 0.4 of the units of (a): the "
-    "quenched edge contains that push. What is left of it makes the mean 0.1 to 0.2 larger than Tracy-Widom's at N = 100.",
-    build_edge,
-    draw_edge,
-)

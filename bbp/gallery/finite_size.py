@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 import theory
 from bbp.analysis.estimates import fraction
 from bbp.analysis.finite_size import midpoint, phi_crossing
-from bbp.gallery.base import Array, Arrays, Data, Effort, Entry, points_look, rounded, sampled
+from bbp.gallery.base import Array, Arrays, Data, Effort, figure, points_look, rounded, sampled
 from bbp.plots import layout, marks, style
 from theory import finite
 from theory.general.spectrum import alpha_zero
@@ -61,8 +61,14 @@ def predicted_phi(model: Network, sizes: Sequence[int], alpha: Array) -> Array:
     )
 
 
-def draw_phi(data: Data) -> Figure:
-    """A panel for each kind: phi against alpha, points and the law for each N, alpha_BBP and alpha_0 marked."""
+@figure("phi", build_phi)
+def phi(data: Data) -> Figure:
+    """Fraction of samples whose eigenvector of largest overlap with the teacher is that of the smallest eigenvalue, p = p*
+    = 1. Points with one standard error: samples; lines, in a band of their error: the law of the small random matrix
+    (theory.finite.law), 1,200 draws, no parameter fitted. Discontinuous transition (b): the law's curves cross between 1.0
+    and 1.3, well below alpha_BBP. Continuous (a): at these sizes errors place no crossing, of the law or of samples. Over
+    all points phi of the law is 0.001 above that of samples in (a), 0.009 below in (b): chi-square 22 and 12 of 27 points.
+    """
     fig, axes = layout.figure(2, 3.0)
     for ax, (kind, model) in zip(axes, MODELS.items(), strict=True):
         alpha = data[f"{kind}_alpha"]
@@ -122,8 +128,13 @@ def build_thresholds(effort: Effort) -> Arrays:
     return arrays
 
 
-def draw_thresholds(data: Data) -> Figure:
-    """A panel for each kind, alpha against N on a logarithmic axis."""
+@figure("finite-thresholds", build_thresholds)
+def finite_thresholds(data: Data) -> Figure:
+    """BBP threshold at finite N out to N = 1e8, p = p* = 1, continuous (a = 0.5) and discontinuous (a = 2). phi = 1/2: half
+    of the samples, or of the draws of finite-N theory (theory.finite.law), have their largest overlap in the lowest
+    eigenvector; points of samples where these settle it. Bars: one standard error; points of one N side by side. In (b) all
+    are far below the line of N = infinity, which theory approaches like 1/log N.
+    """
     fig, axes = layout.figure(2, 2.9)
     for ax, (kind, model) in zip(axes, MODELS.items(), strict=True):
         ax.errorbar(
@@ -142,24 +153,3 @@ def draw_thresholds(data: Data) -> Figure:
         ax.set(xlabel=r"input dimension $N$", ylabel=r"$\alpha = M/N$")
     layout.legend_above(fig, axes, 3)
     return fig
-
-
-PHI = Entry(
-    "phi",
-    "Fraction of samples whose eigenvector of largest overlap with the teacher is that of the smallest eigenvalue, p = p* = 1. "
-    "Points with one standard error: samples; lines, in a band of their error: the law of the small random matrix "
-    "(theory.finite.law), 1,200 draws, no parameter fitted. Discontinuous transition (b): the law's curves cross between 1.0 "
-    "and 1.3, well below alpha_BBP. Continuous (a): at these sizes errors place no crossing, of the law or of samples. Over "
-    "all points phi of the law is 0.001 above that of samples in (a), 0.009 below in (b): chi-square 22 and 12 of 27 points.",
-    build_phi,
-    draw_phi,
-)
-THRESHOLDS = Entry(
-    "finite-thresholds",
-    "BBP threshold at finite N out to N = 1e8, p = p* = 1, continuous (a = 0.5) and discontinuous (a = 2). phi = 1/2: half of "
-    "the samples, or of the draws of finite-N theory (theory.finite.law), have their largest overlap in the lowest "
-    "eigenvector; points of samples where these settle it. Bars: one standard error; points of one N side by side. In (b) all "
-    "are far below the line of N = infinity, which theory approaches like 1/log N.",
-    build_thresholds,
-    draw_thresholds,
-)

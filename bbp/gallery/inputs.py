@@ -10,9 +10,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bbp.console.messages import RunError
-from bbp.gallery.base import Array, Arrays, Data, Effort, Entry
+from bbp.gallery.base import Array, Arrays, Data, Effort, figure
 from bbp.plots import layout, style
-from sims import given, sample
 from theory.given import marks
 from theory.model import Inputs, Network
 
@@ -99,6 +98,8 @@ SETS: dict[str, Callable[[], Array]] = {
 
 def measured(name: str, rows: Array, alpha: float, samples: int, seed: int) -> dict[str, Any]:
     """One set at one alpha, a = 0.5: the verdict of draws of `seed`; of others what is found, and what both laws say."""
+    from sims import given, sample  # late: it brings JAX
+
     inputs = Inputs.of(rows, name=name)
     model, own = Network(a=0.5, inputs=inputs), marks(inputs)
     verdict = given.judged(model, alpha, samples, 4 * samples, seed)
@@ -137,8 +138,12 @@ def arrays(found: list[dict[str, Any]]) -> Arrays:
     }
 
 
-def draw(data: Data) -> Figure:
-    """Theory against what is found: lambda_1 on one panel, q2 on the other."""
+@figure("inputs", build)
+def inputs(data: Data) -> Figure:
+    """Rows of one's own instead of Gaussian ones, 16 data sets at up to three alpha (p = p* = 1, a = 0.5): the mean lowest
+    eigenvalue and its squared overlap by theory against those of Hessians of the data. With the covariance alone theory is
+    off by up to a factor of a hundred; with a scale of each row it is right where the verdict, of others, names a law.
+    """
     fig, (values, overlaps) = layout.figure(2, 3.4)
     for ax, name, end in ((values, "found", ""), (overlaps, "q2", "_q2")):
         x = data[name]
@@ -160,13 +165,3 @@ def draw(data: Data) -> Figure:
     values.set(xlabel=r"$\lambda_1$, Hessians of the data", ylabel=r"$\lambda_1$, theory")
     layout.legend_above(fig, [values], 3)
     return fig
-
-
-ENTRY = Entry(
-    "inputs",
-    "Rows of one's own instead of Gaussian ones, 16 data sets at up to three alpha (p = p* = 1, a = 0.5): the mean lowest "
-    "eigenvalue and its squared overlap by theory against those of Hessians of the data. With the covariance alone theory is "
-    "off by up to a factor of a hundred; with a scale of each row it is right where the verdict, of others, names a law.",
-    build,
-    draw,
-)

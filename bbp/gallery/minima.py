@@ -11,11 +11,8 @@ from matplotlib.figure import Figure
 
 from bbp.analysis.finite_size import midpoint
 from bbp.analysis.recovery import THRESHOLD
-from bbp.gallery.base import Array, Arrays, Data, Effort, Entry
+from bbp.gallery.base import Array, Arrays, Data, Effort, descents, figure
 from bbp.plots import layout, style
-from sims.dynamics.flow import Rules
-from sims.dynamics.run import descend
-from sims.dynamics.samples import sample_descents
 from theory.exact.transition import alpha_zero_map, threshold_map
 from theory.minima import Minima, complexity, preactivation_law, threshold
 from theory.model import Network
@@ -101,10 +98,10 @@ def _lost(a: float, alpha: float, seed: int) -> int:
 
 def _half(a: float, n: int, samples: int, seed: int) -> tuple[float, float]:
     """alpha at which half of the flows recover, with its error."""
-    rules = Rules(steps=STEPS, records=4, loss_floor=1e-6)
+    rules = {"steps": STEPS, "records": 4, "loss_floor": 1e-6}
     hits = []
     for alpha in HALF_ALPHA:
-        found = sample_descents(Network(a=a), n, alpha, range(samples), seed, rules=rules)
+        found = descents(Network(a=a), n, alpha, samples, seed, rules)
         hits.append(found.projection[:, -1] > THRESHOLD)
     at = midpoint(np.array(HALF_ALPHA), np.array(hits, dtype=float), np.random.default_rng(seed))
     return at.value, at.error
@@ -112,6 +109,9 @@ def _half(a: float, n: int, samples: int, seed: int) -> tuple[float, float]:
 
 def _ends(model: Network, alpha: float, n: int, samples: int, seed: int) -> tuple[Array, Array]:
     """Density of |lambda| at ends that did not find the teacher, and the loss of each (NaN where it did)."""
+    from sims.dynamics.flow import Rules  # late: it brings JAX
+    from sims.dynamics.run import descend
+
     flow = Rules(tolerance=1e-5)
     counts, losses = np.zeros(len(EDGES) - 1), np.full(samples, np.nan)
     number = 0
@@ -134,8 +134,15 @@ def _law(model: Network, at: Minima) -> tuple[Array, Array]:
     return size, np.interp(size, nodes, density) + np.interp(-size, nodes, density)
 
 
-def draw(data: Data) -> Figure:
-    """Complexities above, thresholds and ends of descents below."""
+@figure("minima", build)
+def minima(data: Data) -> Figure:
+    """Minima of the loss, p = p* = 1. Above: complexity (logarithm of their mean number over N) against overlap with the
+    teacher and against loss at a = 0.5; dotted: mean loss at the ends of gradient flow. Below left, against a: from which
+    alpha on the most numerous are unstable towards the teacher, beside alpha_BBP and alpha_0 of the start, the alphas
+    between which gradient flow at N = infinity stops losing the outlier (where that is resolved), and where half of the
+    flows recover. Below right: preactivations at the ends of flows that did not find the teacher, and at the most numerous
+    minima.
+    """
     fig, (overlaps, losses, thresholds, ends) = layout.figure(4, 5.6, columns=2)
     for i, alpha in enumerate(data["alpha"]):
         look: dict[str, Any] = {"color": style.colour(i), "linewidth": 1.0}
@@ -181,16 +188,3 @@ def _thresholds(ax: Axes, data: Data) -> None:
     )  # fmt: skip
     ax.set(xscale="log", ylim=(0, None), xlabel=r"normalisation $a$", ylabel=r"$\alpha$")
     ax.legend(fontsize="x-small")
-
-
-ENTRY = Entry(
-    "minima",
-    "Minima of the loss, p = p* = 1. Above: complexity (logarithm of their mean number over N) against overlap with the"
-    " teacher and against loss at a = 0.5; dotted: mean loss at the ends of gradient flow. Below left, against a: from which"
-    " alpha on the most numerous are unstable towards the teacher, beside alpha_BBP and alpha_0 of the start, the alphas"
-    " between which gradient flow at N = infinity stops losing the outlier (where that is resolved), and where half of the"
-    " flows recover. Below right: preactivations at the ends of flows that did not find the teacher, and at the most numerous"
-    " minima.",
-    build,
-    draw,
-)

@@ -11,9 +11,8 @@ from matplotlib.figure import Figure
 
 import theory
 from bbp.experiments import models
-from bbp.gallery.base import Arrays, Data, Effort, Entry, rounded, sampled
+from bbp.gallery.base import Arrays, Data, Effort, figure, rounded, sampled
 from bbp.plots import layout, marks, style
-from sims.instance import draw, preactivations
 from theory import finite
 from theory.general.spectral_methods import optimal, spectral_outlier, trimmed
 from theory.model import Network
@@ -50,8 +49,13 @@ def build_overlap(effort: Effort) -> Arrays:
     return arrays | {"n": np.int64(n)}
 
 
-def draw_overlap(data: Data) -> Figure:
-    """Two panels, one for each kind of transition."""
+@figure("overlap", build_overlap)
+def overlap(data: Data) -> Figure:
+    """Squared overlap of the two lowest eigenvectors, the outliers, with the teacher against alpha: (a) continuous (a =
+    0.7) and (b) discontinuous (a = 1.5) transition at p = 2, p* = 1. Points with one standard error of the mean: samples;
+    blue line and band: the law of finite N (theory.finite.law, 100 draws), its mean and one standard deviation of a single
+    draw, no parameter fitted; black: N = infinity.
+    """
     fig, axes = layout.figure(2, 2.9)
     for ax, (kind, model) in zip(axes, MODELS.items(), strict=True):
         limit = marks.overlap_curve(ax, data[f"{kind}_fine"], np.nan_to_num(data[f"{kind}_theory"]))
@@ -93,8 +97,14 @@ def build_activations(effort: Effort) -> Arrays:
     return arrays
 
 
-def draw_activations(data: Data) -> Figure:
-    """One panel: both activations, their thresholds marked with kind and value."""
+@figure("activations", build_activations)
+def activations(data: Data) -> Figure:
+    """Other activations, p = p* = 1: squared overlap of the lowest eigenvector with the teacher for the sigmoid (a = 1) and
+    tanh (a = 50), samples and theory, thresholds marked: the sigmoid's overlap jumps to 0.078 at alpha_BBP = 2.422, that of
+    tanh rises from 0 at 1.810. Points: means of samples with one standard error; below threshold they show what N = 300
+    leaves in the lowest eigenvector, which theory at N = infinity puts at 0. Teacher and student directions mix in these
+    outliers.
+    """
     fig, (ax,) = layout.figure(1, 3.3, "single")
     for index, (name, model) in enumerate(ACTIVATED.items()):
         count = data[f"{name}_overlap"].shape[-1]
@@ -148,6 +158,8 @@ def build_spectral(effort: Effort) -> Arrays:
 
 def _spectral(n: int, alpha: float, seed: int, sample: int) -> float:
     """Squared overlap of the top eigenvector of sum T(y) x x^T, T optimal, with the teacher, on one draw."""
+    from sims.instance import draw, preactivations  # late: it brings JAX
+
     instance = draw(Network(1, 1, 1.0), n, alpha, seed=seed, sample=sample)
     _, u = preactivations(instance)
     data = np.asarray(instance.data)[: instance.m]
@@ -155,8 +167,11 @@ def _spectral(n: int, alpha: float, seed: int, sample: int) -> float:
     return float((np.asarray(instance.signal)[0] @ vector) ** 2)
 
 
-def draw_spectral(data: Data) -> Figure:
-    """One panel: overlaps against alpha."""
+@figure("spectral", build_spectral)
+def spectral(data: Data) -> Figure:
+    """Squared overlap with the teacher at equal alpha, p* = 1: outlier of the Hessian at initialisation for several widths,
+    and the spectral method with optimal and with trimmed preprocessing; samples of both: means within one standard error.
+    """
     fig, (ax,) = layout.figure(1, 3.3, "single")
     ax.plot(data["alpha"], data["optimal"], color=style.BLACK, linewidth=1.6, label="optimal $T(y)$")
     ax.plot(data["alpha"], data["trimmed"], color=style.GREY, linestyle=":", label="trimmed $T(y)$, $y < 6$")
@@ -174,31 +189,3 @@ def draw_spectral(data: Data) -> Figure:
     ax.set(xlabel=r"$\alpha = M/N$", ylabel=r"squared overlap $q^2$", ylim=(0, 1))
     ax.legend(loc="lower center", bbox_to_anchor=(0.45, 1.02), ncols=2, fontsize=6.5)
     return fig
-
-
-OVERLAP = Entry(
-    "overlap",
-    "Squared overlap of the two lowest eigenvectors, the outliers, with the teacher against alpha: (a) continuous (a = 0.7) "
-    "and (b) discontinuous (a = 1.5) transition at p = 2, p* = 1. Points with one standard error of the mean: samples; "
-    "blue line and band: the law of finite N (theory.finite.law, 100 draws), its mean and one standard deviation of a single "
-    "draw, no parameter fitted; black: N = infinity.",
-    build_overlap,
-    draw_overlap,
-)
-ACTIVATIONS = Entry(
-    "activations",
-    "Other activations, p = p* = 1: squared overlap of the lowest eigenvector with the teacher for the sigmoid (a = 1) and "
-    "tanh (a = 50), samples and theory, thresholds marked: the sigmoid's overlap jumps to 0.078 at alpha_BBP = 2.422, that of "
-    "tanh rises from 0 at 1.810. Points: means of samples with one standard error; below threshold they show what N = 300 "
-    "leaves in the lowest eigenvector, which theory at N = infinity puts at 0. Teacher and student directions mix in these "
-    "outliers.",
-    build_activations,
-    draw_activations,
-)
-SPECTRAL = Entry(
-    "spectral",
-    "Squared overlap with the teacher at equal alpha, p* = 1: outlier of the Hessian at initialisation for several widths, and "
-    "the spectral method with optimal and with trimmed preprocessing; samples of both: means within one standard error.",
-    build_spectral,
-    draw_spectral,
-)

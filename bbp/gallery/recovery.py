@@ -15,12 +15,9 @@ import theory
 from bbp.analysis.estimates import Estimate, fraction
 from bbp.analysis.finite_size import midpoint
 from bbp.analysis.laws import POWER, fit_law
-from bbp.analysis.recovery import THRESHOLD
-from bbp.gallery.base import Array, Arrays, Data, Effort, Entry
+from bbp.analysis.recovery import STEP_LIMIT, THRESHOLD
+from bbp.gallery.base import Array, Arrays, Data, Effort, descents, figure
 from bbp.plots import layout, style
-from sims.dynamics.flow import End, Rules
-from sims.dynamics.run import descend
-from sims.dynamics.samples import sample_descents
 from theory.model import Network
 from theory.path import bbp_time
 
@@ -34,13 +31,13 @@ LAWS = {"1/N": ("-", "in $1/N$"), "N^-1/2": ("--", "in $N^{-1/2}$")}
 def build_recovery(effort: Effort) -> Arrays:
     """Samples, how many recovered and how many still moved, for p = 1 and 2, p* = 1, every N and alpha."""
     sizes = effort.sizes([50, 100], tuple(PAPER))
-    rules = Rules(steps=40_000, records=4, loss_floor=1e-6)
+    rules = {"steps": 40_000, "records": 4, "loss_floor": 1e-6}
     counts = empty(sizes)
     for i, p in enumerate(ALPHA):
         for j, n in enumerate(sizes):
             samples = effort.count(24, PAPER.get(n, 48))
             for k, alpha in enumerate(ALPHA[p]):
-                found = sample_descents(Network(p, 1, A), n, alpha, range(samples), effort.seed, rules=rules)
+                found = descents(Network(p, 1, A), n, alpha, samples, effort.seed, rules)
                 add(counts, (i, j, k), found.projection[:, -1], found.code)
     return counts
 
@@ -65,7 +62,7 @@ def add(arrays: Arrays, place: tuple[int, int, int], projection: Array, code: Ar
     """Count descents that ended at projections (S,) with codes (S,)."""
     known = np.isfinite(projection)
     recovered = known & (projection > THRESHOLD)
-    moving = known & ~recovered & (code == End.STEP_LIMIT)
+    moving = known & ~recovered & (code == STEP_LIMIT)
     for name, hits in (("samples", known), ("recovered", recovered), ("moving", moving)):
         arrays[name][1][place] += int(hits.sum())
 
@@ -92,8 +89,12 @@ def thresholds(data: Data, i: int) -> tuple[Array, Array]:
     return np.array([each.value for each in found]), np.array([each.error for each in found])
 
 
-def draw_recovery(data: Data) -> Figure:
-    """Shares against alpha, and where they are one half against 1/N, with alpha_BBP beside them."""
+@figure("recovery", build_recovery)
+def recovery(data: Data) -> Figure:
+    """Gradient flow from random starts, p* = 1, a = 0.5. Left: share of samples that recover the teacher, with 95 %
+    intervals. Right: alpha at which half do, against 1/N, lines in 1/N and in the square root of it with their values at N
+    = infinity; dotted: alpha_BBP of that p, which is continuous here, so that alpha_0 is the same.
+    """
     fig, (left, right) = layout.figure(2, 3.2)
     for i, p in enumerate(data["p"].tolist()):
         for j, n in enumerate(data["n"].tolist()):
@@ -190,6 +191,8 @@ def m2(track: Any) -> Array:
 
 def flow(case: Case, sample: int, seed: int = 0) -> Any:
     """One trajectory (`sims.dynamics.run.Track`), over data drawn as they are asked for."""
+    from sims.dynamics.run import descend  # late: it brings JAX
+
     teacher: list[Array] = []
 
     def start(student: Array, rows: Array) -> Array:
@@ -234,8 +237,12 @@ def arrays(found: Mapping[Case, Sequence[tuple[Array, Array]]]) -> Arrays:
     }
 
 
-def draw_growth(data: Data) -> Figure:
-    """m^2 over that of the start against time, p = 1 and p = 2."""
+@figure("growth", build_growth)
+def growth(data: Data) -> Figure:
+    """Gradient flow from a small overlap m_0 with the teacher, p* = 1, a = 0.5: m^2 over that of the start, geometric means
+    of samples as far as none has recovered (m^2 = 1/2). Lines: N = 10,000, m_0 = 0.05; dashed: N = 30,000, m_0 = 0.02.
+    Circles: when the Hessian loses its informative direction at N = infinity. Data drawn as they are asked for.
+    """
     fig, axes = layout.figure(2, 3.2)
     for ax, p in zip(axes, (1, 2), strict=True):
         there = np.flatnonzero(data["p"] == p)
@@ -259,21 +266,3 @@ def _curve(ax: Axes, data: Data, i: int, colour: int, dashed: bool) -> None:
     lost = data["bbp_time"][i]
     if np.isfinite(lost):
         ax.plot([lost], [np.interp(lost, data["time"], ratio)], "o", color=tint, markersize=4)
-
-
-RECOVERY = Entry(
-    "recovery",
-    "Gradient flow from random starts, p* = 1, a = 0.5. Left: share of samples that recover the teacher, with 95 % intervals."
-    " Right: alpha at which half do, against 1/N, lines in 1/N and in the square root of it with their values at N = infinity;"
-    " dotted: alpha_BBP of that p, which is continuous here, so that alpha_0 is the same.",
-    build_recovery,
-    draw_recovery,
-)
-GROWTH = Entry(
-    "growth",
-    "Gradient flow from a small overlap m_0 with the teacher, p* = 1, a = 0.5: m^2 over that of the start, geometric means"
-    " of samples as far as none has recovered (m^2 = 1/2). Lines: N = 10,000, m_0 = 0.05; dashed: N = 30,000, m_0 = 0.02."
-    " Circles: when the Hessian loses its informative direction at N = infinity. Data drawn as they are asked for.",
-    build_growth,
-    draw_growth,
-)

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from bbp.analysis.phase import discontinuous
 from bbp.experiments.phase import thresholds, tricritical
-from bbp.gallery.base import Array, Arrays, Data, Effort, Entry, points_look
+from bbp.gallery.base import Array, Arrays, Data, Effort, figure, points_look
 from bbp.plots import layout, style
 from bbp.plots import phase as phase_plots
 from theory.exact.transition import critical_normalisation, critical_width, threshold_map
@@ -72,8 +72,13 @@ def build_alpha_zero(effort: Effort) -> Arrays:
     return as_arrays(thresholds([*widths, math.inf], 1, LOST))
 
 
-def draw_alpha_zero(data: Data) -> Figure:
-    """Left: alpha_BBP and alpha_0 at one a. Right: their ratio at every a, as far as the transition is discontinuous."""
+@figure("alpha-zero", build_alpha_zero)
+def alpha_zero(data: Data) -> Figure:
+    """How far below a discontinuous threshold the Hessian of a large finite matrix may still tell the teacher, p* = 1: (a)
+    alpha_BBP and the two estimates of alpha_0, where all information is lost, against p at a = 1; (b) alpha_0 / alpha_BBP
+    against p for several a, where the transition is discontinuous: at a = 0.5 this begins at p = 6, at a = 1 at p = 2. The
+    window below the threshold opens with width and with a.
+    """
     found = as_map(data)
     fig, axes = layout.figure(2, 3.0)
     phase_plots.widths_panel(axes[0], found, int(np.argmin(np.abs(found.a.values - 1))))
@@ -110,8 +115,12 @@ def build_teachers(effort: Effort) -> Arrays:
     }
 
 
-def draw_teachers(data: Data) -> Figure:
-    """alpha_BBP / p* against a, a curve for each p*: (a) up to NARROW on their own scale, (b) above it."""
+@figure("underparametrised", build_teachers)
+def underparametrised(data: Data) -> Figure:
+    """A single student unit, p = 1, before teachers of growing width: alpha_BBP / p* against a. (a) p* = 1 and 2, whose
+    transition becomes discontinuous (dashed) at a_c, the open circle, within this range of a, and who share one curve where
+    both are; (b) wider teachers, on another scale: their a_c, stated beside p*, lies beyond it.
+    """
     fig, axes = layout.figure(2, 3.1)
     for index, p_star in enumerate(data["p_star"]):
         ax = axes[int(p_star > NARROW)]
@@ -173,8 +182,14 @@ def _mapped(name: str, dims: tuple[str, ...], model: Network, **axes: Sequence[A
     }
 
 
-def draw_survives(data: Data) -> Figure:
-    """Four panels: width, noise, steepness, overlap."""
+@figure("what-survives", build_survives)
+def what_survives(data: Data) -> Figure:
+    """What survives in other networks: alpha_BBP of theory, solid and filled where the transition is continuous, dashed and
+    open where it is discontinuous, alpha_0 by the tangent dotted. (a) Width: the threshold rises with p for tanh and erf,
+    to 9.37 and 8.11 at p = infinity, and falls from 171 to 18.6 for softplus. (b) Noise before the teacher's square raises
+    it, except where the edge is smooth. (c) Steeper power-law inputs lower it. (d) A student near its teacher shows the
+    rest later. Where the jump is large (p = 8 in (a), m > 0.8 in (d)) the tangent says little.
+    """
     fig, axes = layout.figure(4, 4.9, columns=2)
     place = np.arange(len(data["students"]))
     for index, name in enumerate(ACTIVATIONS):
@@ -220,43 +235,15 @@ def _curve(
             ax.plot(x[chosen], alpha[chosen], **shown)
 
 
-THRESHOLDS = Entry(
-    "thresholds",
-    "BBP threshold against the normalisation a of the loss for p* = 1 and several student widths, with the p = infinity "
-    "line; beside it alpha_BBP and both alpha_0 against p at a = 0.5 and 1.",
-    lambda effort: build_phase(1),
-    draw_phase,
-)
-THRESHOLDS_TWO = Entry(
-    "thresholds-two-teachers",
-    "The same for a teacher of two units, p* = 2.",
-    lambda effort: build_phase(2),
-    draw_phase,
-)
-ALPHA_ZERO = Entry(
-    "alpha-zero",
-    "How far below a discontinuous threshold the Hessian of a large finite matrix may still tell the teacher, p* = 1: (a) "
-    "alpha_BBP and the two estimates of alpha_0, where all information is lost, against p at a = 1; (b) alpha_0 / alpha_BBP "
-    "against p for several a, where the transition is discontinuous: at a = 0.5 this begins at p = 6, at a = 1 at p = 2. The "
-    "window below the threshold opens with width and with a.",
-    build_alpha_zero,
-    draw_alpha_zero,
-)
-UNDERPARAMETRISED = Entry(
-    "underparametrised",
-    "A single student unit, p = 1, before teachers of growing width: alpha_BBP / p* against a. (a) p* = 1 and 2, whose "
-    "transition becomes discontinuous (dashed) at a_c, the open circle, within this range of a, and who share one curve "
-    "where both are; (b) wider teachers, on another scale: their a_c, stated beside p*, lies beyond it.",
-    build_teachers,
-    draw_teachers,
-)
-WHAT_SURVIVES = Entry(
-    "what-survives",
-    "What survives in other networks: alpha_BBP of theory, solid and filled where the transition is continuous, dashed and "
-    "open where it is discontinuous, alpha_0 by the tangent dotted. (a) Width: the threshold rises with p for tanh and erf, "
-    "to 9.37 and 8.11 at p = infinity, and falls from 171 to 18.6 for softplus. (b) Noise before the teacher's square raises "
-    "it, except where the edge is smooth. (c) Steeper power-law inputs lower it. (d) A student near its teacher shows the "
-    "rest later. Where the jump is large (p = 8 in (a), m > 0.8 in (d)) the tangent says little.",
-    build_survives,
-    draw_survives,
-)
+@figure("thresholds", lambda effort: build_phase(1))
+def one_teacher(data: Data) -> Figure:
+    """BBP threshold against the normalisation a of the loss for p* = 1 and several student widths, with the p = infinity
+    line; beside it alpha_BBP and both alpha_0 against p at a = 0.5 and 1.
+    """
+    return draw_phase(data)
+
+
+@figure("thresholds-two-teachers", lambda effort: build_phase(2))
+def two_teachers(data: Data) -> Figure:
+    """The same for a teacher of two units, p* = 2."""
+    return draw_phase(data)

@@ -58,7 +58,7 @@ BELL = """    Activation(
 """
 FIGURE = """import numpy as np
 from matplotlib.figure import Figure
-from bbp.gallery.base import Entry
+from bbp.gallery.base import figure
 
 
 def build(effort):
@@ -66,13 +66,12 @@ def build(effort):
     return {"x": (("x",), x), "y": (("x",), x**2)}
 
 
+@figure("parabola", build)
 def draw(data):
-    figure = Figure()
-    figure.add_subplot().plot(data["x"], data["y"])
-    return figure
-
-
-ENTRY = Entry("parabola", "y = x^2", build, draw)
+    'y = x^2'
+    made = Figure()
+    made.add_subplot().plot(data["x"], data["y"])
+    return made
 """
 HELLO = """from bbp.console import program
 

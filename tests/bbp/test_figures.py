@@ -1,5 +1,8 @@
 """The gallery: every figure builds, lands in a file that others open, is drawn, and is not computed twice."""
 
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -124,11 +127,22 @@ def test_data_are_computed_once_and_those_of_other_options_refused(tmp_path, cap
     assert (tmp_path / "underparametrised.h5").read_bytes() == before
 
 
+def test_a_stored_figure_is_drawn_without_jax(tmp_path):
+    stored = Path(__file__).parents[2] / "data" / "figures" / "growth.h5"
+    (tmp_path / "growth.h5").write_bytes(stored.read_bytes())
+    script = (
+        "import sys, bbp.figures, bbp.plot; assert bbp.figures.main(['growth', '--out', '.']) == 0;"
+        "assert bbp.plot.main(['growth.h5', '--out', 'again.png']) == 0; assert 'jax' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
+    assert (tmp_path / "again.png").read_bytes()[:4] == PNG
+
+
 def test_one_failure_does_not_stop_the_others(tmp_path, capsys, monkeypatch):
     def broken(effort):
         raise FloatingPointError("made to fail")
 
-    monkeypatch.setattr(diagrams, "ALPHA_ZERO", Entry("alpha-zero", "", broken, diagrams.draw_alpha_zero))
+    monkeypatch.setitem(ENTRIES, "alpha-zero", Entry("alpha-zero", "", broken, diagrams.alpha_zero.draw))
     assert main(["alpha-zero", "underparametrised", "--out", str(tmp_path)]) == 1
     said = capsys.readouterr()
     assert "alpha-zero failed: FloatingPointError: made to fail" in said.err
