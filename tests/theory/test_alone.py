@@ -5,7 +5,7 @@ import sys
 
 CODE = """
 import sys
-for name in ("jax", "jaxlib", "h5py", "matplotlib", "xarray", "pandas", "sims", "bbp"):
+for name in ("jax", "jaxlib", "h5py", "matplotlib", "xarray", "pandas", "tqdm", "sims", "bbp"):
     sys.modules[name] = None  # an import of it fails
 import numpy, scipy.special, time
 begun = time.process_time()

@@ -159,15 +159,16 @@ def airy_eigenvalues(draws: int, keep: int) -> Array:
     >>> airy_eigenvalues(3, 2).shape
     (3, 2)
     """
-    batches = [_batch(number, keep) for number in range(-(-draws // _BATCH))]
+    rows = _SEEN[1] if keep <= _SEEN[0] else ORDER
+    batches = [_batch(number, rows)[:, :keep] for number in range(-(-draws // _BATCH))]
     return np.concatenate(batches)[:draws]
 
 
 @lru_cache(maxsize=64)
-def _batch(number: int, keep: int) -> Array:
-    """Draws (64, keep) from a seed of their own, y of eigenvalues x of a semicircle on [-2, 2]; linear beyond its edge."""
+def _batch(number: int, rows: int) -> Array:
+    """Draws (64, rows) from a seed of their own, y of eigenvalues x of a semicircle on [-2, 2]; linear beyond its edge."""
     rng = np.random.default_rng([_SEED, number])
-    x = np.array([_lowest(rng, keep) for _ in range(_BATCH)])
+    x = np.array([_lowest(rng, rows) for _ in range(_BATCH)])
     inside = np.clip(x, -2, 2)
     # Share of the semicircle's mass below x.
     below = 0.5 + inside * np.sqrt(4 - inside**2) / (4 * math.pi) + np.arcsin(inside / 2) / math.pi
@@ -176,13 +177,12 @@ def _batch(number: int, keep: int) -> Array:
     return np.where(x > -2, y, ORDER ** (2 / 3) * (x + 2))
 
 
-def _lowest(rng: np.random.Generator, keep: int) -> Array:
+def _lowest(rng: np.random.Generator, rows: int) -> Array:
     """Tridiagonal form of the GOE (Dumitriu and Edelman, J. Math. Phys. 43 (2002) 5830), spectrum scaled to [-2, 2]."""
     diagonal = rng.standard_normal(ORDER)
     beside = np.sqrt(rng.chisquare(np.arange(ORDER - 1, 0, -1)) / 2)
-    rows = _SEEN[1] if keep <= _SEEN[0] else ORDER
     values, info = dsterf(diagonal[:rows], beside[: rows - 1])
     if info:
         raise np.linalg.LinAlgError(f"sterf returned {info}")
     # sterf has the radius (2 N)^(1/2).
-    return np.asarray(values[:keep]) / math.sqrt(ORDER / 2)
+    return np.asarray(values) / math.sqrt(ORDER / 2)

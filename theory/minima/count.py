@@ -284,7 +284,7 @@ def reach(model: Network, alpha: float, start: Minima) -> float:
         As `complexity`.
 
     >>> model = Network(a=0.5)
-    >>> round(reach(model, 4.0, complexity(model, 4.0)), 4)
+    >>> round(reach(model, 4.0, complexity(model, 4.0, overlap=0.4)), 4)
     0.4433
     """
     model, alpha, _ = checked(model, alpha, start.overlap)
@@ -340,7 +340,7 @@ def threshold(model: Network, overlap: float = 0.0, low: float = 1.2, high: floa
     ParameterError
         As `complexity`.
 
-    >>> found = threshold(Network(a=0.5), low=4.8, high=5.7)
+    >>> found = threshold(Network(a=0.5), low=5.2, high=5.3)
     >>> round(found.alpha, 2), found.kind
     (5.25, 'continuous')
     """

@@ -36,6 +36,7 @@ def test_thresholds_are_those_of_exact_routes(model):
     assert found.kind == exact.kind
     assert abs(found.alpha - exact.alpha) < 2 * found.error < 1e-7 * found.alpha
     assert abs(found.jump - exact.jump) < 1e-7
+    assert abs(found.alpha_0 - exact.alpha_0) < 1e-6
 
 
 @pytest.mark.parametrize("alpha", [0.5, pytest.param(1.2, marks=pytest.mark.slow), 4.0])

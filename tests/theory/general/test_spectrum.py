@@ -12,7 +12,6 @@ from theory.checks import ParameterError
 from theory.general import alpha_zero, spectrum, threshold
 from theory.general.isotropic import Averages, Block, Isotropic
 from theory.general.laws import QuadraticLaw, node_law
-from theory.general.points import point_threshold
 from theory.general.spectrum import model_map, route
 from theory.model.covariance import Covariance, covariance
 
@@ -243,11 +242,6 @@ def test_small_jumps():
         model = Network(2, 1, 1.0, noise=noise)
         both = [alpha_zero(model, method)[0] for method in ("overlap", "continuation")]
         assert abs(both[0] - both[1]) < 2e-3 * both[0]
-
-
-def test_tangents_on_rules():
-    found, exact = point_threshold(Network(2, 1, 1.5)), of_committee(Network(2, 1, 1.5))
-    assert abs(found.alpha_0 - exact) < 1e-6
 
 
 def test_infinitely_many_students_of_tanh():

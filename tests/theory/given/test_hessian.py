@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.linalg import eigh
 from scipy.optimize import brentq
 
 from theory import Inputs, Network, ParameterError
@@ -22,7 +23,7 @@ def dense(model, rows, student, teacher):
     x = rows / np.sqrt(rows.shape[1])
     lam, u = x @ student.T, x @ teacher.T
     f = model.weights(lam, model.outputs(u))[:, 0, 0]
-    values, vectors = np.linalg.eigh((x.T * f) @ x)
+    values, vectors = eigh((x.T * f) @ x, subset_by_index=[0, 0])
     unit = teacher[0] / np.linalg.norm(teacher[0])
     return values[0], float(vectors[:, 0] @ unit) ** 2
 

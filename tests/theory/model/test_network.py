@@ -23,8 +23,9 @@ X = np.linspace(-3, 3, 25)
 SPECS = ["levels:0.4@0.667,2.2@0.333", "power:1.2", "power:0.5@1000", "mp:0.5", "mp:1", "mp:3"]
 _STEP = 1e-5  # central differences: error 1e-10 from the step, 1e-11 from rounding
 PRODUCT = Target("product", lambda u, xp: xp.tanh(2 * u[..., 0] * u[..., 1]), -1.0, 1.0)
+SIGN, SHIFT = np.array([1.0, -1.0]), np.array([0.5, -0.5])
 OPPOSED = Network(
-    2, 2, activation="tanh", loss="squared", readout=(1, -1), bias=(0.5, -0.5), target=PRODUCT, noise=0.1
+    2, 2, activation="tanh", loss="squared", readout=SIGN, bias=SHIFT, target=PRODUCT, noise=0.1
 )
 
 
@@ -349,14 +350,14 @@ def test_outliers_against_the_weight_written_out():
     """The general route of any weight, points of its own: within three of both errors, which 95 % lie within two of."""
 
     def weight(lam, u, xi):
-        x, c = lam + np.array([0.5, -0.5]), np.array([1.0, -1.0])
-        slope, gap = 1 - np.tanh(x) ** 2, (c * np.tanh(x)).sum(axis=1) - np.tanh(2 * u[:, 0] * u[:, 1])
-        bend = -2 * c * np.tanh(x) * slope * gap[:, None]
-        return bend[:, :, None] * np.eye(2) + np.einsum("ni,nj->nij", c * slope, c * slope)
+        s = np.tanh(lam + SHIFT)
+        slope = SIGN * (1 - s**2)
+        gap = s @ SIGN - np.tanh(2 * u[:, 0] * u[:, 1])
+        found = slope[:, :, None] * slope[:, None]
+        found[:, [0, 1], [0, 1]] -= 2 * s * slope * gap[:, None]
+        return found
 
-    model = Network(
-        2, 2, activation="tanh", loss="squared", readout=(1, -1), bias=(0.5, -0.5), target=PRODUCT
-    )
+    model = replace(OPPOSED, noise=0.0)
     found, twin = solve(model, 20.0), general_spectrum(weight, 20.0, 2, 2, points=2**12, scramblings=4)
     assert found.kind == twin.kind == "sharp" and len(found.outliers) == 1
     assert abs(found.outliers[0] + 10.382) < 0.003
