@@ -54,10 +54,11 @@ def wait(condition, what, seconds=PATIENCE):
 
 
 @contextlib.contextmanager
-def explorer(*options, module="bbp.explore"):
+def explorer(*options):
     """(address, process) of a server that runs inside the block."""
-    words = [sys.executable, "-m", module, "--no-browser", *options]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    words = [sys.executable, "-m", "tests.bbp.explorer.apart", "--no-browser", *options]
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
     try:
         line = process.stdout.readline()
         found = re.search(r"http://\S+", line)
@@ -230,7 +231,7 @@ def driver(tmp_path_factory, downloads):
 
 @pytest.fixture(scope="session")
 def address():
-    with explorer(module="tests.bbp.explorer.two_teachers") as (url, _):
+    with explorer() as (url, _):
         yield url
 
 

@@ -147,13 +147,15 @@ def test_files_hold_what_is_on_the_page(page, saved):
     assert len(list(drawing.iter("{http://www.w3.org/2000/svg}path"))) > 10
 
 
-def test_two_tabs_do_not_disturb_each_other(page):
+def test_two_tabs_do_not_disturb_each_other_and_a_bad_link_opens_with_words(page):
     driver, first = page.driver, page.driver.current_window_handle
     page.type("a", "1.5")
     driver.switch_to.new_window("tab")
-    second = Page(driver, page.address).open(f"?n={START.n}&a=0.1")
+    second = Page(driver, page.address).open(f"?n={START.n}&p=0&alpha=x&a=0.7&%3Cscript%3E=1")
+    assert "In the link: p must lie between 1 and 512" in second.text("notice")
+    assert second.script("return document.querySelectorAll('#notice *').length") == 0
     second.type("alpha", "3")
-    assert check_numbers(second) == replace(START, a=0.1, alpha=3.0)
+    assert check_numbers(second) == replace(START, a=0.7, alpha=3.0)
     driver.switch_to.window(first)
     page.type("alpha", "2.5")
     assert check_numbers(page) == replace(START, a=1.5, alpha=2.5)
@@ -413,13 +415,6 @@ def test_what_bokeh_is_spared_changes_no_pixel(page):
     assert same == [True] * 5  # three more are hidden without a file
     assert moved == [False] * 10
     page.blank()  # for whoever comes next; nothing of this page can be used
-
-
-def test_a_bad_link_opens_with_words(tab):
-    tab.open(f"?n={START.n}&p=0&alpha=x&a=0.7&%3Cscript%3E=1")
-    assert "In the link: p must lie between 1 and 512" in tab.text("notice")
-    assert check_numbers(tab) == replace(START, a=0.7)
-    assert tab.script("return document.querySelectorAll('#notice *').length") == 0
 
 
 def test_the_exported_page_needs_no_server(tab, small_export):

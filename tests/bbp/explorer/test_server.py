@@ -5,7 +5,6 @@ import contextlib
 import http.client
 import json
 import math
-import os
 import socket
 import time
 from urllib.parse import urlsplit
@@ -25,6 +24,7 @@ from bbp.explorer.files import read_upload
 from bbp.explorer.samples import DENSE_ORDER, KRYLOV_DATA, sampling_of
 from bbp.explorer.state import State
 from bbp.explorer.work import Helper
+from tests.bbp.explorer.apart import count
 from theory import ParameterError, bbp_threshold
 from theory.general.spectrum import solve
 
@@ -284,16 +284,6 @@ def test_curves_of_a_model_with_options_arrive_those_of_a_slow_one_point_by_poin
         assert float(words.split()[0].replace("−", "-")) == pytest.approx(
             exact.edge, abs=5 * exact.edge_error
         )
-
-
-def count(to, pause=0.0):
-    """Work for a helper: counts, fails, sleeps, dies."""
-    if to < 0:
-        raise ParameterError(f"to must be positive, got {to}")
-    if to == 0:
-        os._exit(1)
-    time.sleep(pause)
-    return to
 
 
 def test_a_helper_does_one_call_at_a_time_is_left_when_nobody_waits_and_replaced_where_it_dies():
