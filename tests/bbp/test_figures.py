@@ -18,14 +18,19 @@ from bbp.gallery import ENTRIES, base, descent, eigenvalues, finite_size, inputs
 from bbp.gallery import thresholds as diagrams
 from bbp.gallery.base import Effort, Entry, save
 from bbp.gallery.thresholds import as_arrays, as_map
+from bbp.plots import layout
+from bbp.plots.render import render
 from theory.path import TransitionTime
 
 SMALL = ["--n", "16,24", "--samples", "2"]
 PNG = b"\x89PNG"
 
 
-def few_draws(model, n, draws, seed, real=theory.finite.threshold):
-    return real(model, n, draws=4, seed=seed)
+def quick(figure, form, dpi):
+    """As `render`, in few points; ticks stay where they are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layout, "settle_ticks", lambda figure: None)
+        return render(figure, form, 50)
 
 
 # Grids and draws of a few points in place of the figures' own, and stand-ins for what takes seconds.
@@ -35,22 +40,22 @@ COARSE = {
         "SPECTRAL_ALPHA": np.linspace(0.3, 4, 9),
     },
     inputs: {
-        "SETS": {"normal": lambda: np.random.default_rng(0).standard_normal((60, 16))}, "ALPHA": (1.0, 2.0)
+        "SETS": {"normal": lambda: np.random.default_rng(0).standard_normal((60, 16))}, "ALPHA": (2.0,)
     },
     descent: {
         "DESCENT_ALPHA": np.array([0.75, 6.0]), "WIDTHS": (2,), "STEPS": 60, "RECORDS": 2,
-        "CASES": ((1, 2.0), (1, 1.4)), "TIMES": (0.0, 0.02), "METHODS": dict(list(descent.METHODS.items())[:2]),
+        "CASES": ((1, 2.0), (1, 2.0)), "TIMES": (0.0, 0.02), "METHODS": dict(list(descent.METHODS.items())[:2]),
         "bbp_time": lambda model, alpha, samples, scramblings: TransitionTime(0.5, "lost", 0.1, 3.0, 1.0),
     },
     finite_size: {"SIZES": np.array([100, 300]), "DRAWS": 4},
-    theory.finite: {"threshold": few_draws},
+    theory.finite: {"threshold": lambda model, n, draws, seed: SimpleNamespace(alpha=2 - 1 / n, error=0.1)},
     recovery: {
         "QUICK": (recovery.Case(1, 2.0, 24, 0.2, 0.1, 2), recovery.Case(2, 2.0, 24, 0.2, 0.1, 2)),
         "ALPHA": {2: (1.2, 2.2)},
         "bbp_time": lambda model, alpha, **options: SimpleNamespace(time=0.1 * alpha),
     },
     minima: {
-        "ALPHA": (2.5, 4.0), "ENDS": (4.0,), "FLOW_A": (0.5,), "HALF_ALPHA": (1.5, 3.0), "STEPS": 40,
+        "ALPHA": (4.0,), "ENDS": (4.0,), "FLOW_A": (0.5,), "HALF_ALPHA": (1.5, 3.0), "STEPS": 40,
         "OVERLAP": np.array([0.0, 0.3]), "SHARE": np.array([0.9, 1.0, 1.1]), "NORMALISATIONS": np.array([0.5, 2.0]),
         "threshold": lambda model: SimpleNamespace(alpha=5 + model.a),
         "bbp_time": lambda model, alpha, **options: SimpleNamespace(kind="lost" if alpha < 5 else "none"),
@@ -75,6 +80,7 @@ WHOLE = [
 @pytest.fixture
 def coarse(monkeypatch):
     """The same is computed and drawn, at a tenth of it."""
+    monkeypatch.setattr("bbp.figures.render", quick)
     for module, values in COARSE.items():
         for name, value in values.items():
             monkeypatch.setattr(module, name, value)
@@ -82,8 +88,9 @@ def coarse(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(ENTRIES))
-def test_every_figure_as_it_is_arranged(name, coarse, arranged, tmp_path):
+def test_every_figure_as_it_is_arranged(name, coarse, arranged, tmp_path, monkeypatch):
     """Warnings are errors: none that its parts do not find room."""
+    monkeypatch.setattr("bbp.figures.render", render)
     assert main([name, *SMALL, "--out", str(tmp_path), "-q"]) == 0
 
 
