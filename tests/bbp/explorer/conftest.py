@@ -54,11 +54,11 @@ def wait(condition, what, seconds=PATIENCE):
 
 
 @contextlib.contextmanager
-def explorer(*options):
+def explorer(*options, folder):
     """(address, process) of a server that runs inside the block."""
     words = [sys.executable, "-m", "tests.bbp.explorer.apart", "--no-browser", *options]
     env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, cwd=folder)
     try:
         line = process.stdout.readline()
         found = re.search(r"http://\S+", line)
@@ -229,10 +229,61 @@ def driver(tmp_path_factory, downloads):
     browser.quit()
 
 
+OWN = """
+import numpy as np
+from theory import Activation
+
+bend = Activation(
+    "bend",
+    lambda x, xp: x**2 / (1 + x**2 / 10),
+    lambda x, xp: 2 * x / (1 + x**2 / 10) ** 2,
+    lambda x, xp: 2 / (1 + x**2 / 10) ** 2 - 0.8 * x**2 / (1 + x**2 / 10) ** 3,
+    "even",
+    infimum=0.0,
+)
+
+def ipr(vectors):
+    "inverse participation ratio"
+    return np.sum(vectors**4, axis=0)
+"""
+
+
 @pytest.fixture(scope="session")
-def address():
-    with explorer() as (url, _):
-        yield url
+def own_sweep(tmp_path_factory):
+    """A sweep with an activation and an observable of one's own, in the folder of the file that they are from."""
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "mine.py").write_text(OWN)
+    words = ["--alpha-grid", "3,5", "--n", "24", "--samples", "4", "--a", "0.5", "--quiet"]
+    words += ["--activation", "mine.py:bend", "--observable", "mine.py:ipr", "--out", "own.h5"]
+    with contextlib.chdir(folder):
+        assert sweep.main(words) == 0
+    return folder / "own.h5"
+
+
+@pytest.fixture(scope="session")
+def serve(own_sweep):
+    """A function that gives the one server of all tests that has that file open, or another where it has been stopped."""
+    running = []
+    with contextlib.ExitStack() as stack:
+
+        def start():
+            if not running or running[-1][1].poll() is not None:
+                running.append(stack.enter_context(explorer("own.h5", folder=own_sweep.parent)))
+            return running[-1]
+
+        yield start
+
+
+@pytest.fixture
+def server(serve):
+    """The address of the file's model, and the process."""
+    return serve()
+
+
+@pytest.fixture
+def address(server):
+    """Of the default state."""
+    return server[0].partition("?")[0]
 
 
 def keep_first_tab(driver):

@@ -4,7 +4,6 @@ import csv
 import io
 import math
 import re
-import time
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from pathlib import Path
@@ -14,14 +13,13 @@ import pytest
 from selenium.webdriver.common.keys import Keys
 
 import theory
-from bbp import sweep
 from bbp.explorer.answer import answer, number
 from bbp.explorer.files import read
 from bbp.explorer.samples import draws_of, sampling_of
 from bbp.explorer.state import CONTROLS, OPTIONS, State, command, python_lines
 from bbp.files import dataset
 from sims import instance, sampling
-from tests.bbp.explorer.conftest import START, Page, connections, explorer, tap, wait
+from tests.bbp.explorer.conftest import START, Page, connections, tap, wait
 from theory import bbp_threshold, bulk_edge, density
 from theory.finite.law import law as law_at
 from theory.finite.quenched import quenched
@@ -453,61 +451,26 @@ def test_the_exported_page_needs_no_server(tab, small_export):
     assert tab.script("return performance.getEntriesByType('resource').length") == 0
 
 
-OWN = """
-import numpy as np
-from theory import Activation
-
-bend = Activation(
-    "bend",
-    lambda x, xp: x**2 / (1 + x**2 / 10),
-    lambda x, xp: 2 * x / (1 + x**2 / 10) ** 2,
-    lambda x, xp: 2 / (1 + x**2 / 10) ** 2 - 0.8 * x**2 / (1 + x**2 / 10) ** 3,
-    "even",
-    infimum=0.0,
-)
-
-def ipr(vectors):
-    "inverse participation ratio"
-    return np.sum(vectors**4, axis=0)
-"""
-
-
-def test_a_file_with_functions_of_ones_own_is_shown_and_a_page_says_that_its_server_has_stopped(
-    tab, tmp_path, monkeypatch
-):
+def test_a_file_with_functions_of_ones_own_is_shown(tab, server, own_sweep):
     """Its activation is the page's, theory and samples; the select has every quantity of the file, its observable too."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text(OWN)
-    words = ["--alpha-grid", "3,5", "--n", "24", "--samples", "4", "--a", "0.5", "--quiet"]
-    words += ["--activation", "mine.py:bend", "--observable", "mine.py:ipr", "--out", "own.h5"]
-    assert sweep.main(words) == 0
-    found = dataset.open("own.h5")
-    with explorer("own.h5") as (url, process):
-        assert "activation=mine.py%3Abend" in url
-        tab.open(address=url)
-        assert tab.element("c-activation").get_attribute("value") == "mine.py:bend"
-        assert "--activation mine.py:bend" in tab.text("command")
-        lowest = found.eigenvalues.values[0, :, :, 0].mean(axis=-1)
-        np.testing.assert_allclose(floats(tab.columns("sweep"))["lowest"], lowest, rtol=1e-12)
-        options = tab.element("quantity").find_elements("tag name", "option")
-        held = {option.get_attribute("value"): option.text for option in options}
-        assert held["ipr"] == "inverse participation ratio" and {"lowest", "overlap", "gap"} <= set(held)
-        next(option for option in options if option.get_attribute("value") == "ipr").click()
-        tab.until(
-            "bbp.board().sources.quantity.data.value[0] < 1 && bbp.board().sources.quantity.data.value[0] > 0",
-            "ipr",
-        )
-        shown = floats(tab.columns("quantity"))
-        ipr = found.ipr.isel(eigenpair=0).mean("sample").values.ravel()
-        np.testing.assert_allclose(shown["value"], ipr, rtol=1e-12)
-        tab.element("draw").click()
-        tab.has("eigenvalues", "lam")
-        assert tab.complaints() == []
-        edge = tab.text("edge")
-        process.kill()
-        tab.says("notice", "has stopped", 15)
-        assert not tab.element("c-alpha").is_enabled()
-        assert tab.text("edge") == edge
-    time.sleep(0.5)
-    assert all("WebSocket" in text or "Could not open websocket" in text for text in tab.complaints())
-    tab.blank()
+    url, _ = server
+    found = dataset.open(own_sweep)
+    assert "activation=mine.py%3Abend" in url
+    tab.open(address=url)
+    assert tab.element("c-activation").get_attribute("value") == "mine.py:bend"
+    assert "--activation mine.py:bend" in tab.text("command")
+    lowest = found.eigenvalues.values[0, :, :, 0].mean(axis=-1)
+    np.testing.assert_allclose(floats(tab.columns("sweep"))["lowest"], lowest, rtol=1e-12)
+    options = tab.element("quantity").find_elements("tag name", "option")
+    held = {option.get_attribute("value"): option.text for option in options}
+    assert held["ipr"] == "inverse participation ratio" and {"lowest", "overlap", "gap"} <= set(held)
+    next(option for option in options if option.get_attribute("value") == "ipr").click()
+    tab.until(
+        "bbp.board().sources.quantity.data.value[0] < 1 && bbp.board().sources.quantity.data.value[0] > 0",
+        "ipr",
+    )
+    shown = floats(tab.columns("quantity"))
+    ipr = found.ipr.isel(eigenpair=0).mean("sample").values.ravel()
+    np.testing.assert_allclose(shown["value"], ipr, rtol=1e-12)
+    tab.element("draw").click()
+    tab.has("eigenvalues", "lam")

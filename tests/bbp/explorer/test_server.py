@@ -311,3 +311,14 @@ def test_a_helper_does_one_call_at_a_time_is_left_when_nobody_waits_and_replaced
         asyncio.run(used(helper))
     finally:
         helper.close()
+
+
+def test_a_page_says_that_its_server_has_stopped(page, server):
+    """The last: whoever needs a server after this one starts another."""
+    edge = page.text("edge")
+    server[1].kill()
+    page.says("notice", "has stopped", 15)
+    assert not page.element("c-alpha").is_enabled() and page.text("edge") == edge
+    time.sleep(0.5)
+    assert all("WebSocket" in text or "Could not open websocket" in text for text in page.complaints())
+    page.blank()
