@@ -16,7 +16,7 @@ from bbp.__main__ import dispatch
 from bbp.analysis import summary
 from bbp.engine import run
 from bbp.experiments import models, sweep
-from bbp.files import variables
+from bbp.files import dataset, variables
 from bbp.files.variables import DONE, FAILED, NOT_RUN
 from bbp.plots import style
 from sims.instance import STREAM
@@ -110,6 +110,23 @@ def tiny_sweep(tmp_path_factory):
     """The file of the tiny sweep, run in one go."""
     path = tmp_path_factory.mktemp("tiny") / "reference.h5"
     assert dispatch(["sweep", *TINY, "--out", str(path)]) == 0
+    return path
+
+
+@pytest.fixture(scope="session")
+def sweep_file(tmp_path_factory):
+    """A made-up sweep of p = 2, a = 0.3."""
+    path = tmp_path_factory.mktemp("made") / "sweep.h5"
+    dataset.write(path, made_up_sweep(Committee(2, 1, 0.3)))
+    return path
+
+
+@pytest.fixture(scope="session")
+def phase_file(tmp_path_factory):
+    """A phase diagram of two widths and five a, and a cut of four widths."""
+    path = tmp_path_factory.mktemp("made") / "phase.h5"
+    words = "phase --p 1,inf --a-grid 0.1:3:5:log --at-a 1 --widths 1,2,4,inf --quiet --out".split()
+    assert dispatch([*words, str(path)]) == 0
     return path
 
 

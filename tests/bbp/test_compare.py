@@ -198,15 +198,8 @@ def test_program(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["missing.h5"], "missing.h5"),
-        (["SWEEP", "--draws", "-1"], "draws must be an integer"),
-        (["SWEEP", "--draws", "x"], "draws must be a number"),
-        (["SWEEP", "--repeats", "5"], "repeats must be an integer"),
-        (["SWEEP", "--out", "fig.bmp"], "must end in .png"),
         (["TWO", "--save", "fig.h5"], "holds 2 models|hold 2 models"),
         (["EMPTY"], "no finished sample"),
-        (["SWEEP", "--resume"], "--resume needs --save FILE.h5: draws are kept beside that file"),
-        (["SWEEP", "--dry-run"], "--dry-run needs --save FILE.h5: it lists the pieces of work kept beside"),
     ],
 )
 def test_bad_use(arguments, message, tmp_path, capsys, monkeypatch):
@@ -242,9 +235,6 @@ def test_a_finished_comparison_is_shown_and_that_of_other_samples_refused(drawn,
     assert (tmp_path / "numbers.h5").read_bytes() == before
     assert main([*words, "--force", "--dry-run"]) == 0
     assert "10 units, 10 points" in capsys.readouterr().out
-    for option in ("--resume", "--dry-run", "--merge"):
-        assert main(["sweep.h5", option]) == 2
-        assert f"{option} needs --save FILE.h5" in capsys.readouterr().err
 
 
 def test_draws_that_fail_are_told(drawn, monkeypatch, capsys):

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bbp import export, phase
+from bbp import export
 from bbp.analysis import summary
 from bbp.analysis.comparison import compare
 from bbp.exports import text
@@ -22,21 +22,6 @@ from theory.model import Committee
 DATA = Path(__file__).parents[2] / "data"
 STORED = ("figures/phi.h5", "figures/thresholds.h5", "descent/descent_p1_a0.5_n100.h5")
 MODEL = Committee(2, 1, 0.3)
-
-
-@pytest.fixture
-def sweep_file(tmp_path, made_up):
-    path = tmp_path / "sweep.h5"
-    dataset.write(path, made_up(MODEL))
-    return path
-
-
-@pytest.fixture(scope="module")
-def phase_file(tmp_path_factory):
-    path = tmp_path_factory.mktemp("export") / "phase.h5"
-    options = ["--p", "1,inf", "--a-grid", "0.1:3:5:log", "--at-a", "1", "--widths", "1,2", "--quiet"]
-    assert phase.main([*options, "--out", str(path)]) == 0
-    return path
 
 
 def rows(written):
@@ -197,28 +182,6 @@ def test_files_are_written_whole_and_never_replaced_unasked(sweep_file, tmp_path
     assert export.main([str(sweep_file), "--latex", "--out", str(out), "--force"]) == 0
     assert export.main([str(sweep_file), "--csv", "--out", str(tmp_path / "table.txt")]) == 0
     assert (tmp_path / "table.txt").read_text().startswith("n,alpha,samples")
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--table", "theories"], "no table 'theories'; did you mean theory?; there are averages"),
-        (["--digits", "0"], "digits must be"),
-        (["--csv", "--json"], "not allowed with"),
-        (["--list", "--out", "x"], "out is for a table"),
-        (
-            ["--columns", "alpha,lowst"],
-            "no column 'lowst'; did you mean lowest?; averages has n, alpha, samples",
-        ),
-        (["--columns", "n,lowest_error"], "'lowest_error' comes with its value"),
-        (["--columns", "n,n"], "columns names n twice"),
-        (["--list", "--columns", "n"], "columns is for a table"),
-        (["--csv", "--out", "x.tex"], "out ends in .tex, but --csv is asked for"),
-    ],
-)
-def test_wrong_words_are_one_line_and_exit_code_2(refused, words, message, sweep_file, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    refused(message, "export", sweep_file, *words)
 
 
 def test_a_share_has_its_interval_and_plain_numbers_one_length():

@@ -81,7 +81,7 @@ def main(argv=None):
         "hello", lambda parser: None, lambda args: print("hello") or 0, argv, summary="Say it.", example="  bbp hello"
     )
 """
-BOTH = ["sweep", *"--alpha-grid 2,4 --n 12 --samples 3 --activation Bell --processes 1".split()]
+BOTH = ["sweep", *"--alpha-grid 2 --n 12 --samples 3 --activation Bell --processes 1".split()]
 THEN = f"""
 from bbp import join
 from bbp.analysis import summary

@@ -156,24 +156,6 @@ def test_one_failure_does_not_stop_the_others(tmp_path, capsys, monkeypatch):
     assert (tmp_path / "underparametrised.png").exists() and not (tmp_path / "alpha-zero.h5").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["phy"], "did you mean phi?"),
-        (["phi", "--n", "0"], "n must be an integer"),
-        (["phi", "--n", "a,b"], "n must be"),
-        (["phi", "--samples", "1"], "samples must be an integer of at least 2"),
-        (["phi", "--seed", "-1"], "seed must be an integer"),
-        (["phi", "--format", "bmp"], "invalid choice"),
-    ],
-)
-def test_bad_use(arguments, message, tmp_path, capsys):
-    assert main([*arguments, "--out", str(tmp_path / "figures")]) == 2
-    error = capsys.readouterr().err
-    assert message in error and error.count("\n") == 1
-    assert not list(tmp_path.glob("figures/*"))
-
-
 def test_map_round_trip(tmp_path):
     found = thresholds((1, 4), 1, (0.5, 2.0))
     entry = Entry("x", "", dict, lambda data: None)

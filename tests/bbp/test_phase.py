@@ -179,27 +179,6 @@ def test_another_configuration_is_refused_unless_forced(made, tmp_path, capsys):
     assert dataset.open(path).p.values.tolist() == [2]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--p", "0"], "p must be an integer of at least 1 or inf, got 0"),
-        (["--p", "1,x"], "p must be a number, got 'x'"),
-        (["--p-star", "inf"], "p_star must be an integer of at least 1, got inf"),
-        (["--a-grid", "0:1:5"], "a must be positive and finite, got 0"),
-        (["--a-grid", "1:2:3:lag"], "a must be START:STOP:COUNT"),
-        (["--at-a", "nan"], "at_a must be positive and finite, got nan"),
-        (["--widths", "1,1"], "widths lists 1 twice"),
-        (["--n", "5"], "n must be an integer of at least 100, got 5"),
-        (["--n", "1e30"], "n must be at most 1e+12, got 1e+30"),
-        (["--n", "100", "--draws", "1"], "draws must be an integer of at least 2, got 1"),
-        (["--pp", "1"], "unrecognised argument '--pp'"),
-    ],
-)
-def test_bad_options_are_one_line_and_exit_code_2(refused, options, message, tmp_path):
-    refused(message, "phase", *options, "--out", tmp_path / "phase.h5")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_what_finite_n_cannot_do_fails_and_the_rest_is_kept(tmp_path, capsys):
     """p = 512 has no bulk in N = 100 dimensions, p = inf has none, and p_c at a = 1e-13 is beyond what is counted."""
     out = tmp_path / "phase.h5"

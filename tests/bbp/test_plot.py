@@ -6,7 +6,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
-from bbp import phase, plot
+from bbp import plot
 from bbp.analysis import spectrum
 from bbp.analysis.comparison import compare
 from bbp.analysis.phase import widths
@@ -27,21 +27,6 @@ from theory.model.network import Network
 
 MODEL = Committee(2, 1, 0.3)
 SIGNATURES = {"png": b"\x89PNG\r\n", "pdf": b"%PDF-", "svg": b"<?xml"}
-
-
-@pytest.fixture
-def sweep_file(tmp_path_factory, made_up):
-    path = tmp_path_factory.mktemp("plot") / "sweep.h5"
-    dataset.write(path, made_up(MODEL))
-    return path
-
-
-@pytest.fixture(scope="module")
-def phase_h5(tmp_path_factory):
-    path = tmp_path_factory.mktemp("plot") / "phase.h5"
-    options = ["--p", "1,inf", "--a-grid", "0.1:3:5:log", "--at-a", "1", "--widths", "1,2,4,inf"]
-    assert phase.main([*options, "--out", str(path), "--quiet"]) == 0
-    return path
 
 
 def lines(ax):
@@ -146,8 +131,8 @@ def test_one_alpha_and_one_sample_can_be_drawn(tmp_path, made_up):
     assert plot.main([str(path), "--out", str(tmp_path / "one.png")]) == 0
 
 
-def test_a_phase_diagram_tells_kinds_apart(phase_h5):
-    main, cut = plot.draw(phase_h5).axes
+def test_a_phase_diagram_tells_kinds_apart(phase_file):
+    main, cut = plot.draw(phase_file).axes
     solid, dashed, point = main.get_lines()[:3]
     assert point.get_xdata()[0] == pytest.approx(1.108755500145637, rel=1e-9)
     assert solid.get_xdata()[-1] == point.get_xdata()[0] == dashed.get_xdata()[0]
@@ -160,9 +145,9 @@ def test_a_phase_diagram_tells_kinds_apart(phase_h5):
     assert np.isnan(zero[0].get_ydata()[0]) and zero[0].get_ydata()[1] == pytest.approx(0.902, abs=1e-3)
 
 
-def test_no_text_overlaps_and_legends_stay_off_the_data(sweep_file, phase_h5, arranged):
+def test_no_text_overlaps_and_legends_stay_off_the_data(sweep_file, phase_file, arranged):
     """Axis labels, titles and legends of each figure at both widths: their boxes do not meet, nor lie on a panel."""
-    for path in (sweep_file, phase_h5):
+    for path in (sweep_file, phase_file):
         for width in style.WIDTHS:
             figure = plot.draw(path, width=width)
             FigureCanvasAgg(figure).draw()
@@ -190,7 +175,7 @@ def test_formats(sweep_file, tmp_path, form, capsys):
 
 
 @pytest.mark.parametrize("form", ["svg", "eps"])
-def test_the_same_file_gives_the_same_bytes_without_dates(sweep_file, form, arranged):
+def test_the_same_file_gives_the_same_bytes_without_dates(sweep_file, form):
     one, two = (plot.render(plot.draw(sweep_file, width="single"), form, 50) for _ in range(2))
     assert one == two and b"Date" not in one
 
@@ -212,28 +197,6 @@ def test_an_existing_picture_is_kept_unless_forced(sweep_file, tmp_path, capsys)
     assert out.read_bytes().startswith(SIGNATURES["png"])
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--out", "f.jpg"], "out must end in .png, .pdf, .svg, .eps or .pgf, got 'f.jpg'"),
-        (["--out", "f"], "out must end in .png, .pdf, .svg, .eps or .pgf"),
-        (["--out", "f.png", "--dpi", "0"], "dpi must lie between 10 and 2400"),
-        (["--out", "f.png", "--dpi", "x"], "invalid float value: 'x'"),
-        (["--out", "f.png", "--width", "wide"], "invalid choice: 'wide'"),
-        (["--out", "f.png", "--p", "2"], "p is for a spectrum without FILE"),
-        (["--out", "f.png", "--model", "3"], "none has index 3"),
-        (["--out", "f.png", "--spectrum", "7"], "spectrum must be an alpha of the sweep"),
-        (["--out", "f.png", "--spectrum", "-1"], "spectrum must be positive and finite"),
-    ],
-)
-def test_bad_options_are_one_line_and_exit_code_2(
-    refused, options, message, sweep_file, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    refused(message, "plot", sweep_file, *options)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_picture_is_told_to_be_none_of_our_files(tmp_path, capsys):
     """Not that it would be replaced by its own picture, which is what it is named after."""
     (tmp_path / "s.png").write_bytes(SIGNATURES["png"])
@@ -241,19 +204,11 @@ def test_a_picture_is_told_to_be_none_of_our_files(tmp_path, capsys):
     assert "s.png' is not an HDF5 file" in capsys.readouterr().err
 
 
-def test_nothing_to_draw(capsys):
-    for words in ([], ["--out", "f.png"]):
-        assert plot.main(words) == 2
-        assert "FILE or --spectrum ALPHA must be given" in capsys.readouterr().err
-    assert plot.main(["--spectrum", "1"]) == 2
-    assert "out must be given" in capsys.readouterr().err
-
-
-def test_model_is_for_sweeps(phase_h5):
+def test_model_is_for_sweeps(phase_file):
     with pytest.raises(ParameterError, match="bbp-phase file"):
-        plot.draw(phase_h5, model=0)
+        plot.draw(phase_file, model=0)
     with pytest.raises(FileError, match="bbp-phase file, not a bbp-sweep file"):
-        dataset.open(phase_h5, dataset.SWEEP)
+        dataset.open(phase_file, dataset.SWEEP)
 
 
 def test_spectrum_of_a_model(tmp_path):
@@ -299,8 +254,8 @@ def test_spectrum_of_a_sweep_pools_the_largest_n(sweep_file):
     assert bars.endswith(rf"6 lowest of 80 eigenvalues (cut at $\lambda = {pool.complete_below:.3g}$)")
 
 
-def test_a_curve_of_alpha_0_that_ends_is_told_above_its_panel(phase_h5):
-    lines = widths(dataset.open(phase_h5))
+def test_a_curve_of_alpha_0_that_ends_is_told_above_its_panel(phase_file):
+    lines = widths(dataset.open(phase_file))
     ax = Figure().subplots()
     phase_plots.widths_panel(ax, lines.assign(alpha_0_continuation=np.nan * lines.alpha_0_continuation), 0)
     assert ax.get_title(loc="right") == r"no $\alpha_0$ by continuation at $p = 2$ to $4$"

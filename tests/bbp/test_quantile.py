@@ -55,20 +55,3 @@ def test_shares_of_samples_are_those_of_the_law(drawn_once, of):
     found = sampled(model, 2.0, 100, 100, q2=0.1, of=of, seed=0)
     law = answer(model, alpha=2.0, n=100, of=of, draws=100)
     assert abs(found.value - law.share) < 0.08 + 4 * np.hypot(found.error, law.error)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--n", "60"], "give two of"),
-        (["--n", "60", "--alpha", "1", "--share", "0.5"], "give two of"),
-        (["--n", "60", "--share", "1.5"], "share must lie between"),
-        (["--n", "60", "--share", "0.5", "--q2", "2"], "q2 must lie between"),
-        (["--n", "60", "--share", "0.5", "--of", "phi"], "of must be one of"),
-        (["--n", "60", "--share", "0.5", "--p", "inf"], "p must be finite"),
-        (["--n", "60", "--share", "0.5", "--p", "1,2"], "p must be one width"),
-        (["--n", "x", "--share", "0.5"], "n must be"),
-    ],
-)
-def test_bad_input(refused, words, message):
-    refused(message, "quantile", *words)

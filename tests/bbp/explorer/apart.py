@@ -1,4 +1,4 @@
-"""What runs in processes of its own: `bbp explore` that prepares two diagrams beside its pages, not all, and work for a helper."""
+"""What runs in processes of its own: `bbp explore` that prepares two diagrams beside its pages, and work for a helper."""
 
 import os
 import sys

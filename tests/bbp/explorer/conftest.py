@@ -58,7 +58,9 @@ def explorer(*options, folder):
     """(address, process) of a server that runs inside the block."""
     words = [sys.executable, "-m", "tests.bbp.explorer.apart", "--no-browser", *options]
     env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, cwd=folder)
+    process = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, cwd=folder
+    )
     try:
         line = process.stdout.readline()
         found = re.search(r"http://\S+", line)

@@ -183,29 +183,6 @@ def test_the_diagram_of_another_p_star_follows_the_rest_of_an_answer():
     asyncio.run(opened())
 
 
-@pytest.mark.parametrize(
-    ("words", "text"),
-    [
-        (["--port", "70000"], "at most 65535"),
-        (["--port", "x"], "port must be a number"),
-        (["--origin", "http://a"], "origin must be HOST:PORT"),
-        (["--origin", "*:80"], "origin must be HOST:PORT"),
-        (["nowhere.h5"], "nowhere.h5"),
-        (["--force"], "--force is for --export"),
-        (["--export", "x.html", "--port", "80"], "it takes no --port"),
-        (["--export", "x.html", "--no-browser"], "it takes no --no-browser"),
-        (["--export", "nowhere/x.html"], "there is no folder"),
-        (["--host", "203.0.113.7"], "cannot be opened"),
-    ],
-)
-def test_wrong_arguments_end_in_one_line(words, text, capsys):
-    quiet = [] if "--export" in words else ["--no-browser"]
-    assert explore.main([*quiet, *words]) == 2
-    error = capsys.readouterr().err
-    assert text in error
-    assert len(error.splitlines()) == 1
-
-
 def test_a_port_in_use_is_named(capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert explore.main(["--no-browser", "--port", str(taken.getsockname()[1])]) == 2
