@@ -120,8 +120,7 @@ def verdict_of(
     try:
         own = marks(rows)
     except ParameterError as error:
-        nan = np.nan
-        return Verdict(NEITHER, nan, nan, nan, nan, nan, nan, nan, str(error))
+        return Verdict(NEITHER, reason=str(error))
     halves = said[np.isfinite(said[:, 4:]).all(axis=1), 4:]
     found, gaussian, elliptical = np.column_stack([lowest, overlaps]), said[:, [0, 2]], said[:, [1, 3]]
     verdict = judge(found, gaussian, elliptical, own, halves=halves)

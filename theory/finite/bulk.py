@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -100,11 +99,6 @@ class Preactivations:
         np.put_along_axis(left, which, ~wanted, axis=1)
         return replace(self, f=tuple(f * left for f in self.f))
 
-    @cached_property
-    def _outputs(self) -> Array:
-        """y times the weights."""
-        return self.y if self.weight is None else self.y * self.weight
-
     @property
     def number(self) -> float:
         """How many data points there are, at the most."""
@@ -143,15 +137,12 @@ class Preactivations:
 
     def sums(self, t: Array) -> tuple[Array, Array, Array, Array]:
         """z(t), z'(t), S(t), S'(t) at t (q,), real."""
-        (z, slope), signal, signal_slope = self.free(t), 0.0 * t, 0.0 * t
+        signal, signal_slope = 0.0 * t, 0.0 * t
         for f, share in zip(self.f, self.shares, strict=True):
             phi = f / (1 + t[:, None] * f)
-            z = z + share / self.n * self.total(phi)
-            signal = signal + share / self.n * _dot(self._outputs, phi)
-            phi *= phi
-            slope = slope - share / self.n * self.total(phi)
-            signal_slope = signal_slope - share / self.n * _dot(self._outputs, phi)
-        return z, slope, signal, signal_slope
+            signal = signal + share / self.n * self.total(self.y * phi)
+            signal_slope = signal_slope - share / self.n * self.total(self.y * phi**2)
+        return *self.energy_slope(t), signal, signal_slope
 
     def above_axis(self, t: Array) -> tuple[Array, Array]:
         """z(t) and z'(t) at complex t (q,); by real numbers, which divide several times faster."""

@@ -72,7 +72,7 @@ from scipy.special import gammaincc
 from theory.answers import Prediction
 from theory.checks import NotConverged, ParameterError, count, finite, numpy_defaults, one, positive, ratio
 from theory.exact import finite_committee
-from theory.exact.averages import Widths, average, continued, kernel_k, kernel_u
+from theory.exact.averages import Widths, average, continued, kernel_k, kernel_u, kernel_v
 from theory.exact.bulk import edge_resolvent, unit, z_of_g
 from theory.finite.tracy_widom import MEAN, VARIANCE, tracy_widom_scale
 from theory.general.quadrature import chi_square_law
@@ -193,11 +193,11 @@ def critical_amplitude(model: Network) -> float:
         raise ParameterError(f"p p_star must be at most {len(AMPLITUDES)}, got {d}")
     g = edge_resolvent(model, found.alpha)
     curvature = abs(float(z_of_g(model, found.alpha, g, derivative=2)))
-    yhat, y, probability = output_law(p, model.p_star)
-    # In g and H as written: z''^(2/3) / S' has the same value in both units.
-    low, high = ((2 / p) * (c * yhat - y) / (model.a + y) for c in (1, 3))
-    square = ((p - 1) * (low / (1 - g * low)) ** 2 + (high / (1 - g * high)) ** 2) / p
-    slope = found.alpha * float(np.sum(probability * y * square))
+    # In g and H as written: z''^(2/3) / S' has the same value in both units. S' = E[y phi^2] = V / g^2.
+    t = np.array([-2 * g / p])
+    slope = (
+        found.alpha * average([kernel_v], Widths.of([p], model.p_star, model.a), t, 1 - t)[0].item() / g**2
+    )
     # N^(1/3) (pN)^(-1/3) leaves p^(-1/3).
     return float(AMPLITUDES[d - 1] * (curvature / 2) ** (2 / 3) / slope / p ** (1 / 3))
 

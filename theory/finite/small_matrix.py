@@ -15,8 +15,7 @@ the p blocks, which moves its edge and makes what couples to it anisotropic. Wha
 
 * the preactivations, and v: the students overlap with one another and with the teacher by N^{-1/2}, as in a sample, and lam
   with u (theory.finite.draw);
-* the lowest eigenvalues (24, more for p p_star > 4 at p > 1), those of a GOE at equal counts (theory.finite.tracy_widom), and
-  Gaussian couplings (single overlaps follow Porter and Thomas);
+* the lowest eigenvalues (24, more for p p_star > 4 at p > 1) and Gaussian couplings (single overlaps follow Porter and Thomas);
 * what the other eigenvalues give: theory.finite.block.
 
 For p_star = p = 1 far above the threshold the noise is the second term of Var z = (1/N) { alpha Var[phi (1 + q2 (u^2 -
@@ -29,6 +28,10 @@ signal is the u of that one. As independent eigenvectors with Gaussian couplings
 own input and across its own lam, as near to one another as students are alike, and its term in sum Phi is nearly a pole.
 theory.finite.draw says which are extreme.
 
+Eigenvalues (`airy_eigenvalues`). Local statistics depend on the symmetry class alone. So eigenvalues of any bulk are placed
+by the variable y in which the mean number of eigenvalues below is (2 / 3 pi) y^{3/2}, as in the Airy process. At a square-root
+edge y is linear in the energy, elsewhere the map is that of equal counts. They are drawn as those of a GOE.
+
 The block depends on z. It is replaced by a chord, R(z) = R(z_0) + R' (z - z_0), about the energy of the pairs that the chord
 before gave, which makes (1 - R')^(-1/2) the unit of the block. The chord covers the energies of the lowest pairs, and _WIDTH of
 the distance to the last kept eigenvalue at the least. Its far end keeps _CLEAR of that distance from the edge of the bulk, next
@@ -40,10 +43,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg.lapack import dsterf
 
 from theory.checks import NotConverged
 from theory.finite.block import (
@@ -64,7 +68,6 @@ from theory.finite.block import (
 )
 from theory.finite.bulk import BulkCurve, bulk_curve
 from theory.finite.draw import Draw, draw, eigenvalue_count
-from theory.finite.tracy_widom import airy_eigenvalues
 from theory.model.network import Network
 
 Array = NDArray[np.float64]
@@ -76,6 +79,10 @@ _WIDTH, _CLEAR = 0.05, 0.3  # of the distance to the last kept eigenvalue: see t
 _EARLY = 0.3  # share of draws whose curve may end before the last kept eigenvalue: there it goes straight on
 _STEPS = 8  # of Newton's method for the mean outlier
 _QUIET = 0.8  # of t at the edge of the bulk, up to where the noise is taken
+# The GOE of this order: its 24 lowest eigenvalues differ from the Airy process by far less than they fluctuate. Their vectors
+# die out as Airy functions beyond row 172, to rounding at row 220.
+ORDER, _FEW, _ROWS = 400, 24, 220
+_SEED, _BATCH = 20260, 64
 
 
 @dataclass(frozen=True)
@@ -137,11 +144,11 @@ def small_pairs(
         width = np.maximum(_WIDTH * reach, spread)
         chord = (found + width, np.minimum(found - width, bulk_edge - _CLEAR * reach))
         root, centre = _block(drawn, fine, sound, t_edge, found, chord)
-        matrix = _matrix(root, centre, eigenvalues, couplings)
+        matrix = bordered(root, centre, couplings, eigenvalues)
         if turn < turns - 2:
             values = np.linalg.eigvalsh(matrix)
         else:  # about the lowest, and then about those above them, whose overlaps are asked for
-            values, vectors = _eigh(matrix) if turn == turns - 1 else _lowest_vectors(matrix, d)
+            values, vectors = np.linalg.eigh(matrix)
             parts.append((values, ((root[:, rows] @ vectors[:, : len(rows)]) ** 2).sum(axis=1)))
         lowest = values[:, d : d + 1] if turn == turns - 2 else values[:, :d]
         near, spread = lowest.mean(axis=1), np.ptp(lowest, axis=1) / 2
@@ -220,33 +227,8 @@ def _root(line: Array) -> Array:
 
     The part of a unit below 1, which a chord next to the edge can make, is raised to 1.
     """
-    eye = np.eye(line.shape[1])
-    below = np.array([bool(dpotrf(1e-9 * eye - part)[1]) for part in line])
-    unit = eye - line
-    if np.any(below):
-        values, vectors = np.linalg.eigh(unit[below])
-        unit[below] = (vectors * np.maximum(values, 1.0)[:, None]) @ vectors.transpose(0, 2, 1)
-    return np.asarray(np.linalg.inv(np.linalg.cholesky(unit)).transpose(0, 2, 1))
-
-
-def _eigh(matrix: Array) -> tuple[Array, Array]:
-    values, vectors = np.linalg.eigh(matrix)
-    return np.asarray(values, np.float64), np.asarray(vectors, np.float64)
-
-
-def _lowest_vectors(matrix: Array, d: int) -> tuple[Array, Array]:
-    """All eigenvalues (q, k), ascending, and the vectors (q, k, d') of the d lowest at least; by inverse iteration for one."""
-    if d > 1:
-        return _eigh(matrix)
-    values = np.asarray(np.linalg.eigvalsh(matrix), np.float64)
-    # A shift just below the lowest value, off the singular matrix by more than rounding
-    near = values[:, 0] - 1e-12 * (1 + np.ptp(values, axis=1))
-    shifted = matrix - near[:, None, None] * np.eye(matrix.shape[1])
-    vector = np.ones((*matrix.shape[:2], 1))
-    for _ in range(2):
-        vector = np.linalg.solve(shifted, vector)
-        vector /= np.linalg.norm(vector, axis=1, keepdims=True)
-    return values, np.asarray(vector, np.float64)
+    values, vectors = np.linalg.eigh(-line)
+    return np.asarray(vectors / np.sqrt(1 + np.maximum(values, 0))[:, None])
 
 
 def _kept_pairs(
@@ -270,13 +252,50 @@ def _kept_pairs(
     return energies, np.einsum("qlk,qkal->qal", hats(counted, kept), turned)
 
 
-def _matrix(root: Array, centre: Array, eigenvalues: Array, couplings: Array) -> Array:
-    """The small matrices (q, p w + kept, p w + kept)."""
-    d, kept = root.shape[1], eigenvalues.shape[1]
-    matrix = np.zeros((len(root), d + kept, d + kept))
-    turned = root.transpose(0, 2, 1)
+def bordered(root: Array, centre: Array, couplings: Array, eigenvalues: Array) -> Array:
+    """The small matrices (q, d + kept, d + kept): a block (q, d, d) in the unit whose root (q, d, d) is given, eigenvalues
+    (q, kept), and the block's couplings (q, d, kept) to them."""
+    (q, kept), d = eigenvalues.shape, centre.shape[1]
+    matrix = np.zeros((q, d + kept, d + kept))
+    turned = root.swapaxes(-1, -2)
     matrix[:, :d, :d] = turned @ centre @ root
     matrix[:, :d, d:] = turned @ couplings
     matrix[:, d:, :d] = matrix[:, :d, d:].transpose(0, 2, 1)
     matrix[:, range(d, d + kept), range(d, d + kept)] = eigenvalues
     return matrix
+
+
+def airy_eigenvalues(draws: int, keep: int) -> Array:
+    """The `keep` lowest eigenvalues (draws, keep) of GOE matrices, ascending, in the variable y of the Airy process:
+    the same numbers at every call.
+
+    >>> airy_eigenvalues(3, 2).shape
+    (3, 2)
+    """
+    rows = _ROWS if keep <= _FEW else ORDER
+    batches = [_batch(number, rows)[:, :keep] for number in range(-(-draws // _BATCH))]
+    return np.concatenate(batches)[:draws]
+
+
+@lru_cache(maxsize=64)
+def _batch(number: int, rows: int) -> Array:
+    """Draws (64, rows) from a seed of their own, y of eigenvalues x of a semicircle on [-2, 2]; linear beyond its edge."""
+    rng = np.random.default_rng([_SEED, number])
+    x = np.array([_lowest(rng, rows) for _ in range(_BATCH)])
+    inside = np.clip(x, -2, 2)
+    # Share of the semicircle's mass below x.
+    below = 0.5 + inside * np.sqrt(4 - inside**2) / (4 * math.pi) + np.arcsin(inside / 2) / math.pi
+    y = (1.5 * math.pi * ORDER * np.maximum(below, 0)) ** (2 / 3)
+    # y of (2 / 3 pi) y^(3/2) = count; beyond the edge the local scale N^(2/3), which is its tangent.
+    return np.where(x > -2, y, ORDER ** (2 / 3) * (x + 2))
+
+
+def _lowest(rng: np.random.Generator, rows: int) -> Array:
+    """Tridiagonal form of the GOE (Dumitriu and Edelman, J. Math. Phys. 43 (2002) 5830), spectrum scaled to [-2, 2]."""
+    diagonal = rng.standard_normal(ORDER)
+    beside = np.sqrt(rng.chisquare(np.arange(ORDER - 1, 0, -1)) / 2)
+    values, info = dsterf(diagonal[:rows], beside[: rows - 1])
+    if info:
+        raise np.linalg.LinAlgError(f"sterf returned {info}")
+    # sterf has the radius (2 N)^(1/2).
+    return np.asarray(values) / math.sqrt(ORDER / 2)

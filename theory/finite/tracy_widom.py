@@ -1,6 +1,4 @@
-"""The Airy process of real symmetric matrices (beta = 1): the law of its lowest eigenvalue, and draws of the lowest ones.
-
-The Tracy-Widom law is a Fredholm determinant.
+"""The Tracy-Widom law of real symmetric matrices (beta = 1), a Fredholm determinant.
 
 Source: Ferrari and Spohn, J. Phys. A 38 (2005) L557: F1(s) = det(I - B) on L^2(0, inf) with kernel
 B(x, y) = Ai(x + y + s). Bornemann, Math. Comp. 79 (2010) 871: with Gauss-Legendre nodes the determinant of
@@ -11,22 +9,16 @@ the finite matrix converges exponentially, and its derivative comes with it:
 The discretised kernel is symmetric, so its eigenvalues give F1 and 1 - F1 alike to full relative accuracy on
 the right. On the left F1 itself has an absolute accuracy of about 1e-15. Agrees with the values of Painleve
 II in Bornemann, Markov Process. Related Fields 16 (2010) 803 (tests). A value takes a millisecond.
-
-Draws (`airy_eigenvalues`). Local statistics of eigenvalues depend on the symmetry class alone. So those of any bulk are placed
-by the variable y in which the mean number of eigenvalues below is (2 / 3 pi) y^{3/2}, as in the Airy process. At a square-root
-edge y is linear in the energy, elsewhere the map is that of equal counts. They are drawn as those of a GOE.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg.lapack import dsterf
 from scipy.special import airy
 
 from theory.checks import ParameterError, finite, numpy_defaults
@@ -142,47 +134,3 @@ def _pdf(s: float) -> float:
     # The product without one factor, for each: no division by a gap that rounding has closed on the far left.
     others = np.array([np.prod(np.delete(gaps, i)) for i in range(len(gaps))])
     return max(float(-rates @ others), 0.0)
-
-
-ORDER = (
-    400  # of the GOE: its 24 lowest eigenvalues differ from the Airy process by far less than they fluctuate
-)
-# Vectors of the 24 lowest eigenvalues die out as Airy functions beyond row 172, to rounding at row 220.
-_SEEN = 24, 220
-_SEED, _BATCH = 20260, 64
-
-
-def airy_eigenvalues(draws: int, keep: int) -> Array:
-    """The `keep` lowest eigenvalues (draws, keep) of GOE matrices, ascending, in the variable y of the Airy process:
-    the same numbers at every call.
-
-    >>> airy_eigenvalues(3, 2).shape
-    (3, 2)
-    """
-    rows = _SEEN[1] if keep <= _SEEN[0] else ORDER
-    batches = [_batch(number, rows)[:, :keep] for number in range(-(-draws // _BATCH))]
-    return np.concatenate(batches)[:draws]
-
-
-@lru_cache(maxsize=64)
-def _batch(number: int, rows: int) -> Array:
-    """Draws (64, rows) from a seed of their own, y of eigenvalues x of a semicircle on [-2, 2]; linear beyond its edge."""
-    rng = np.random.default_rng([_SEED, number])
-    x = np.array([_lowest(rng, rows) for _ in range(_BATCH)])
-    inside = np.clip(x, -2, 2)
-    # Share of the semicircle's mass below x.
-    below = 0.5 + inside * np.sqrt(4 - inside**2) / (4 * math.pi) + np.arcsin(inside / 2) / math.pi
-    y = (1.5 * math.pi * ORDER * np.maximum(below, 0)) ** (2 / 3)
-    # y of (2 / 3 pi) y^(3/2) = count; beyond the edge the local scale N^(2/3), which is its tangent.
-    return np.where(x > -2, y, ORDER ** (2 / 3) * (x + 2))
-
-
-def _lowest(rng: np.random.Generator, rows: int) -> Array:
-    """Tridiagonal form of the GOE (Dumitriu and Edelman, J. Math. Phys. 43 (2002) 5830), spectrum scaled to [-2, 2]."""
-    diagonal = rng.standard_normal(ORDER)
-    beside = np.sqrt(rng.chisquare(np.arange(ORDER - 1, 0, -1)) / 2)
-    values, info = dsterf(diagonal[:rows], beside[: rows - 1])
-    if info:
-        raise np.linalg.LinAlgError(f"sterf returned {info}")
-    # sterf has the radius (2 N)^(1/2).
-    return np.asarray(values) / math.sqrt(ORDER / 2)

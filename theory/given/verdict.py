@@ -79,14 +79,14 @@ class Verdict:
     """
 
     kind: str
-    lowest: float
-    lowest_error: float
-    overlap: float
-    overlap_error: float
-    misfit: float
-    misfit_error: float
-    overlap_misfit: float
-    reason: str
+    lowest: float = math.nan
+    lowest_error: float = math.nan
+    overlap: float = math.nan
+    overlap_error: float = math.nan
+    misfit: float = math.nan
+    misfit_error: float = math.nan
+    overlap_misfit: float = math.nan
+    reason: str = ""
     open: bool = False
 
 
@@ -249,19 +249,17 @@ def settled(verdict: Verdict, said: Array, pairs: int, heavy: tuple[Heavy, ...] 
 
 
 def _neither(verdict: Verdict, why: str, may_hold: bool) -> Verdict:
-    nan = math.nan
-    none = {"lowest": nan, "lowest_error": nan, "overlap": nan, "overlap_error": nan}
-    return replace(verdict, kind=NEITHER, **none, reason=why, open=may_hold)
+    misfits = verdict.misfit, verdict.misfit_error, verdict.overlap_misfit
+    return Verdict(NEITHER, math.nan, math.nan, math.nan, math.nan, *misfits, reason=why, open=may_hold)
 
 
 def _fit(kind: str, found: Array, theory: Array, by_rows: Array) -> Verdict:
     """The verdict by one law alone: its kind, or "neither" and why. by_rows: what the covariance is uncertain by."""
-    nan = math.nan
     known = np.isfinite(found[:, 0]) & np.isfinite(theory[:, 0])
     some, wanted = int(known.sum()), int(np.isfinite(found[:, 0]).sum())
     if some < DRAWS or some < wanted:
         why = f"{some} draws of {len(found)} have both Hessian and theory, {DRAWS} and all of them are needed"
-        return Verdict(NEITHER, nan, nan, nan, nan, nan, nan, nan, why, some == wanted)
+        return Verdict(NEITHER, reason=why, open=some == wanted)
     (value, q2), (said, said_q2) = found[known].T, theory[known].T
     (off, off_error), (mean, spread) = _mean(said - value), _mean(said)
     (q2_off, q2_off_error), (q2_mean, q2_spread) = _mean(said_q2 - q2), _mean(said_q2)
@@ -289,7 +287,7 @@ def _fit(kind: str, found: Array, theory: Array, by_rows: Array) -> Verdict:
         )
     )
     if not abs(q2_off) + 2 * q2_off_error <= TOLERANCE * q2.mean():
-        q2_mean = q2_error = nan  # not shown to be right
+        q2_mean = q2_error = math.nan  # not shown to be right
     reason = f"theory less found: {off:+.3g} +- {off_error:.2g} in lambda_1, {q2_off:+.2g} in q2"
     verdict = Verdict(kind, mean, error, q2_mean, q2_error, off, off_error, q2_off, reason)
     return _neither(verdict, why, not refuted) if why else verdict

@@ -56,11 +56,11 @@ class Minima(Printed):
     complexity: float
     kind: str
     overlap: float
-    loss: float
-    force: float
-    multiplier: float
-    instability: float
-    error: float
+    loss: float = math.nan
+    force: float = math.nan
+    multiplier: float = math.nan
+    instability: float = math.nan
+    error: float = math.nan
     saddle: Saddle | None = field(default=None, repr=False, compare=False)
     step: float = field(default=math.nan, repr=False)
 
@@ -103,8 +103,7 @@ def complexity(
         loss = one("loss", positive("loss", loss))
     found, error, step = _found(model, alpha, overlap, loss, [m.saddle for m in near if m.saddle is not None])
     if found is None:
-        nan = math.nan
-        return Minima(nan, "unresolved", overlap, nan, nan, nan, nan, nan)
+        return Minima(math.nan, "unresolved", overlap)
     return _answer(Nodes.of(model, overlap, step), alpha, found, error, step)
 
 

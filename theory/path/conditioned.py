@@ -19,7 +19,7 @@ lowest eigenvalues mu_i of the bulk:
     det [ z - Xi_0(z) - W      -b  ]
         [     -b'            z - mu]  = 0,        E b b' = C = dXi/dg / (p n')        (derived in `theory.finite.quenched`)
 
-* mu_i = edge + y_i / kappa, y those of the GOE at the edge (`theory.finite.tracy_widom`), b Gaussian and independent.
+* mu_i = edge + y_i / kappa, y those of the GOE at the edge (`theory.finite.small_matrix`), b Gaussian and independent.
 * Xi_0 = Xi less C sum_i 1/(z - mean mu_i): what these eigenvalues give in the mean counts once. It is taken on its tangent at
   the outlier, or 1.5/kappa below the edge where that is lower, so that zeros are eigenvalues.
 * W = (S^{1/2} G S^{1/2}) / n'^{1/2}, G of the GOE (variance 1, 2 on the diagonal), the scatter by the other eigenvalues: the
@@ -57,7 +57,8 @@ from scipy.linalg import solve_triangular
 from theory.answers import Prediction
 from theory.checks import ParameterError, count, finite
 from theory.finite.quenched import edge_displacement
-from theory.finite.tracy_widom import airy_eigenvalues, tracy_widom_scale
+from theory.finite.small_matrix import airy_eigenvalues, bordered
+from theory.finite.tracy_widom import tracy_widom_scale
 from theory.general.dyson import DysonEdge
 from theory.general.spikes import outlier_of, overlap_at
 from theory.general.state import State, newton_step
@@ -396,19 +397,13 @@ def _drawn(
 ) -> tuple[Array, Array]:
     """Lowest pairs of [[matrix + W, b], [b', mu]] in the metric diag(metric, 1)."""
     rng, (draws, kept), d = np.random.default_rng(_SEED), eigenvalues.shape, len(matrix)
-    lower = np.linalg.cholesky(metric)
     # Coordinates in which the metric is I: a symmetric eigenvalue problem.
-    into = solve_triangular(lower, np.eye(d), lower=True)
+    into = solve_triangular(np.linalg.cholesky(metric), np.eye(d), lower=True)
     raw = rng.standard_normal((draws, d, d))
-    small = np.zeros((draws, d + kept, d + kept))
-    turned, couplings = into @ noise, into @ _root(coupled)
     # variance 1, 2 on the diagonal
     goe = (raw + raw.transpose(0, 2, 1)) / np.sqrt(2)
-    small[:, :d, :d] = into @ matrix @ into.T + turned @ goe @ turned.T
-    small[:, :d, d:] = couplings @ rng.standard_normal((draws, d, kept))
-    small[:, d:, :d] = small[:, :d, d:].transpose(0, 2, 1)
-    small[:, range(d, d + kept), range(d, d + kept)] = eigenvalues
-    values, vectors = np.linalg.eigh(small)
+    couplings = _root(coupled) @ rng.standard_normal((draws, d, kept))
+    values, vectors = np.linalg.eigh(bordered(into.T, matrix + noise @ goe @ noise, couplings, eigenvalues))
     return values[:, 0], vectors[:, :d, 0] @ into
 
 

@@ -7,7 +7,8 @@ from theory.finite import draw as draw_module
 from theory.finite import small_matrix
 from theory.finite.draw import draw_preactivations, gram_factor
 from theory.finite.law import quenched_law
-from theory.finite.small_matrix import small_pairs
+from theory.finite.small_matrix import airy_eigenvalues, small_pairs
+from theory.finite.tracy_widom import MEAN, VARIANCE
 from theory.model import Network
 
 
@@ -51,3 +52,19 @@ def test_draws_with_given_preactivations_are_those_of_the_preactivations():
     # grids of energies are made for all draws of a call together
     np.testing.assert_allclose(given.lowest[0], free.lowest[0], rtol=1e-3)
     assert abs(given.lowest[1] - free.lowest[1]) > 1e-3
+
+
+def test_eigenvalues_are_those_of_the_whole_matrix():
+    # 25 eigenvalues are taken from all rows, 24 from the leading ones
+    np.testing.assert_allclose(
+        airy_eigenvalues(64, 24), airy_eigenvalues(64, 25)[:, :24], rtol=1e-10, atol=1e-10
+    )
+
+
+def test_eigenvalues_have_the_moments_of_tracy_widom():
+    """The lowest eigenvalue in y is minus Tracy-Widom's variable: mean and variance within 4 sigma of its."""
+    low = airy_eigenvalues(256, 24)[:, 0]
+    assert (
+        abs(low.mean() + MEAN) < 4 * np.sqrt(VARIANCE / 256) + 0.05
+    )  # order 400 differs from the limit by about 0.03
+    assert abs(low.var(ddof=1) - VARIANCE) < 4 * VARIANCE * np.sqrt(2 / 256) + 0.1

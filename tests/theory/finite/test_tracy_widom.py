@@ -10,7 +10,6 @@ from theory.finite import tracy_widom
 from theory.finite.tracy_widom import (
     MEAN,
     VARIANCE,
-    airy_eigenvalues,
     tracy_widom_cdf,
     tracy_widom_pdf,
     tracy_widom_quantile,
@@ -108,19 +107,3 @@ def test_the_far_right_against_a_longer_interval(s):
     kernel = airy(x[:, None] + x + s)[0] * np.outer(root, root)
     exact = -np.expm1(np.sum(np.log1p(-np.linalg.eigvalsh(kernel))))
     assert tracy_widom_sf(s) == pytest.approx(exact, rel=2e-12, abs=0)
-
-
-def test_eigenvalues_are_those_of_the_whole_matrix():
-    # 25 eigenvalues are taken from all rows, 24 from the leading ones
-    np.testing.assert_allclose(
-        airy_eigenvalues(64, 24), airy_eigenvalues(64, 25)[:, :24], rtol=1e-10, atol=1e-10
-    )
-
-
-def test_eigenvalues_have_the_moments_of_tracy_widom():
-    """The lowest eigenvalue in y is minus Tracy-Widom's variable: mean and variance within 4 sigma of its."""
-    low = airy_eigenvalues(256, 24)[:, 0]
-    assert (
-        abs(low.mean() + MEAN) < 4 * np.sqrt(VARIANCE / 256) + 0.05
-    )  # order 400 differs from the limit by about 0.03
-    assert abs(low.var(ddof=1) - VARIANCE) < 4 * VARIANCE * np.sqrt(2 / 256) + 0.1
