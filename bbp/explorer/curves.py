@@ -20,7 +20,7 @@ from bbp.explorer.state import WIDTHS
 from theory.answers import Found, Threshold
 from theory.checks import NotConverged, ParameterError
 from theory.exact.transition import alpha_zero_map, critical_normalisation, threshold_map
-from theory.general.density import density, density_curve
+from theory.general.density import atom, curve_places, density, density_curve
 from theory.general.spectrum import route, solve, spectrum, threshold
 from theory.model import Network
 
@@ -119,13 +119,15 @@ def committee_density(model: Network, alpha: float) -> tuple[Columns, float, Col
     """Density of a committee, the mass of its atom, and the density at the edge, from left of all as far as right of it."""
     here = at(model, alpha)
     edge, lowest = here.edge, min([here.edge, *here.outliers])
-    curve = density_curve(model, alpha, DENSITY_POINTS, MASS, known=here, digits=DIGITS)
     near = max(1.5 * (edge - lowest), 0.25 * abs(edge), 1e-3 * abs(lowest))
     close = edge + near * np.linspace(0, 1, ZOOM_POINTS) ** 2
-    rho = density(model, alpha, close, digits=DIGITS)
+    far = curve_places(model, alpha, edge, DENSITY_POINTS, MASS, DIGITS)
+    rho = density(model, alpha, np.concatenate([far, close]), digits=DIGITS)
     # The pole at 0, if any, is left out.
-    window = {"lam": close, "rho": np.where(np.isfinite(rho), rho, np.nan)}
-    return {"lam": curve.lam, "rho": curve.rho}, curve.atom, window
+    rho_far, rho_close = np.split(np.where(np.isfinite(rho), rho, np.nan), [len(far)])
+    good = np.isfinite(rho_far)
+    whole, window = {"lam": far[good], "rho": rho_far[good]}, {"lam": close, "rho": rho_close}
+    return whole, float(atom(model, alpha)), window
 
 
 def shares(model: Network, alpha: float, count: int) -> tuple[Array, Array]:

@@ -50,7 +50,7 @@ class Widths:
 
     def broadcast(self, shape: tuple[int, ...]) -> Widths:
         """The same models repeated to a wider shape."""
-        return Widths(*(np.broadcast_to(v, shape) for v in self.fields))
+        return self if shape == self.shape else Widths(*(np.broadcast_to(v, shape) for v in self.fields))
 
     def take(self, index: Any) -> Widths:
         """The models at `index` (anything NumPy indexes with)."""
@@ -58,6 +58,8 @@ class Widths:
 
     def astype(self, dtype: Any) -> Widths:
         """The same models in another precision: 2/p is recomputed, to be right to its last bit."""
+        if self.a.dtype == dtype:
+            return self
         two_over_p, two_over_p_star, a, clean = (np.asarray(v, dtype=dtype) for v in self.fields)
         two = two_over_p.dtype.type(2)
         return Widths(

@@ -265,28 +265,27 @@ def edge_resolvent(model: Network, alpha: float) -> float:
 
     >>> edge_resolvent(Network(1, 1, 2.0), 1.0)
     -0.5"""
-    return edge_at(quadratic(model), one("alpha", ratio("alpha", alpha)))[1]
-
-
-@lru_cache(maxsize=256)
-def edge_at(model: Network, alpha: float) -> tuple[float, float]:
-    """Value and resolvent trace of one edge, remembered: the density asks for the same one again and again."""
-    value, _, g = edges(model, alpha)
-    return float(value), float(g)
+    _, r = edges(model, one("alpha", ratio("alpha", alpha)))
+    return float(-split(r)[0] / unit(model))
 
 
 @numpy_defaults
-def edges(model: Network, alpha: ArrayLike) -> tuple[Array, Array, Array]:
-    """Values, kinds (texts) and resolvent traces of the left edges at alpha (any shape)."""
+def edges(model: Network, alpha: ArrayLike) -> tuple[Array, Array]:
+    """Values of the left edges at alpha (any shape), and r = (1 - t)/t there, above 0 where they are sharp. A single one is
+    remembered: outliers and density ask for the same one again."""
     models, alphas, shape = problems(model, alpha)
+    value, r = _edge_at(model, float(alphas[0])) if alphas.size == 1 else _edges(model, models, alphas)
+    return value.reshape(shape), r.reshape(shape)
+
+
+@lru_cache(maxsize=256)
+def _edge_at(model: Network, alpha: float) -> tuple[Array, Array]:
+    return _edges(model, *problems(model, alpha)[:2])
+
+
+def _edges(model: Network, models: Widths, alphas: Array) -> tuple[Array, Array]:
     r = edge_root(models, alphas)
-    t, rest = split(r)
-    found = (
-        unit(model) * shift(models, alphas, t, rest, at_edge),
-        np.where(r > 0, "sharp", "smooth"),
-        -t / unit(model),
-    )
-    return found[0].reshape(shape), found[1].reshape(shape), found[2].reshape(shape)
+    return unit(model) * shift(models, alphas, *split(r), at_edge), r
 
 
 @numpy_defaults

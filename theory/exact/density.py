@@ -41,7 +41,7 @@ from theory.checks import (
     upper_half_plane,
 )
 from theory.exact import committee, finite_committee
-from theory.exact.bulk import edge_at, edges
+from theory.exact.bulk import edges
 from theory.exact.resolvent import look, solve, solve_many
 from theory.exact.weight_law import (
     DIGITS,
@@ -49,6 +49,7 @@ from theory.exact.weight_law import (
     compound_moment,
     deep_law,
     excess_density,
+    half_width,
     signal_law,
     student_law,
     teacher_law,
@@ -103,7 +104,7 @@ def stieltjes(model: Network, alpha: ArrayLike, z: ArrayLike) -> Any:
     >>> complex(np.round(stieltjes(Network(1, 1, 1.0), 1.5, 0.5 + 0.1j), 6))
     (0.303683-0.608968j)
     """
-    scale, law = _scale(model), weight_law(model)
+    scale, law = half_width(model), _law(model)
     alphas, points = broadcast(alpha=_ratio(alpha), z=upper_half_plane("z", z))
     shape, alphas, points = points.shape, alphas.ravel(), points.ravel() * (scale + 0j)
     far, origin = np.abs(points) > LARGEST, _beside_atom(alphas, points)
@@ -139,10 +140,10 @@ def bulk_resolvent(model: Network, alpha: Any, lam: Real, digits: int = DIGITS) 
     model is a quadratic committee without options, alpha a number or (n,). At lam = 0 beside the atom only the imaginary part
     is meant.
     """
-    scale, law = _scale(model), weight_law(model, _digits(digits))
+    scale, law = half_width(model), _law(model, digits)
     alphas = np.broadcast_to(np.asarray(alpha, dtype=np.float64), lam.shape)
     energy = np.clip(lam, -LARGEST, LARGEST) * scale
-    left, right = _edges(law, alphas)
+    left, right, start = _edges(law, alphas)
     # Closer to an edge than rounding an energy is outside: t is real there.
     blur = ROUNDING * np.abs(energy)
     origin = _beside_atom(alphas, energy)
@@ -151,16 +152,16 @@ def bulk_resolvent(model: Network, alpha: Any, lam: Real, digits: int = DIGITS) 
     for i in np.flatnonzero(origin):
         t[i] = complex(0.0, math.pi * _limit_at_zero(law, float(alphas[i]), abs(energy[i])))
     moved, factor = _off_critical(alphas[inside], energy[inside])
-    t[inside] = factor * _solve_real(law, alphas[inside], moved)
+    t[inside] = factor * _solve_real(law, alphas[inside], moved, start[inside])
     return t, scale
 
 
 def looked_at(model: Network, alpha: float, digits: int = DIGITS) -> tuple[Real, Real]:
     """Eigenvalues (n,) from the left edge on, in geometric progression from there and from 0, and the density there."""
-    scale = _scale(model)
-    lam, t = look(weight_law(model, _digits(digits)), alpha, _start(model, alpha), near=True)
+    law, (edge, r) = _law(model, digits), edges(model, alpha)
+    lam, t = look(law, alpha, -float(1 + r))
     # The edge itself, to the digits of the averages on the real axis
-    return np.append(edge_at(model, alpha)[0], lam[1:] / scale), scale * t.imag / math.pi
+    return np.append(edge, lam[1:]), half_width(model) * t.imag / math.pi
 
 
 @numpy_defaults
@@ -192,7 +193,7 @@ def moment(model: Network, alpha: ArrayLike, k: int) -> Any:
     >>> round(float(moment(Network(1, 1, 1.0), 1.5, 1)), 6)
     4.868155
     """
-    scale, alpha = _scale(model), np.asarray(ratio("alpha", alpha))
+    scale, alpha = half_width(_narrow(model)), np.asarray(ratio("alpha", alpha))
     k = count("k", k, 0)
     if k > HIGHEST:
         raise ParameterError(f"k must be at most {HIGHEST}, got {shown(k)}")
@@ -215,13 +216,18 @@ def moment(model: Network, alpha: ArrayLike, k: int) -> Any:
 # ---- units, arguments --------------------------------------------------------------------------------------
 
 
-def _scale(model: Network) -> float:
-    """Factor from H to the units of the calculation, (p/2) H; 1 where public numbers are in those units already."""
-    p, p_star = committee(model).p, model.p_star
-    for name, size in (("p", p), ("p_star", p_star)):
+def _law(model: Network, digits: int = DIGITS) -> WeightLaw:
+    """The law of the weights of a committee that is not too wide, with so many digits."""
+    if count("digits", digits, FEWEST) > DIGITS:
+        raise ParameterError(f"digits must be at most {DIGITS}, got {digits}")
+    return weight_law(_narrow(model), digits)
+
+
+def _narrow(model: Network) -> Network:
+    for name, size in (("p", committee(model).p), ("p_star", model.p_star)):
         if WIDEST < size < math.inf:
             raise ParameterError(f"{name} must be at most {WIDEST:g} for the density, got {shown(size)}")
-    return 1.0 if math.isinf(p) else p / 2
+    return model
 
 
 def _ratio(alpha: ArrayLike) -> Any:
@@ -230,18 +236,12 @@ def _ratio(alpha: ArrayLike) -> Any:
     return np.where(np.abs(np.asarray(alpha) - 1) < ONE, 1.0, alpha)
 
 
-def _digits(digits: Any) -> int:
-    digits = count("digits", digits, FEWEST)
-    if digits > DIGITS:
-        raise ParameterError(f"digits must be at most {DIGITS}, got {digits}")
-    return digits
-
-
 # ---- the real line -----------------------------------------------------------------------------------------
 
 
-def _solve_real(law: WeightLaw, alpha: Real, energy: Real) -> Complex:
-    """t at energies (n,) inside the support: alpha by alpha where several energies share one, the others together."""
+def _solve_real(law: WeightLaw, alpha: Real, energy: Real, start: Real) -> Complex:
+    """t at energies (n,) inside the support, whose left edges are at u = `start`: alpha by alpha where several energies share
+    one, the others together."""
     t = np.empty(energy.shape, dtype=np.complex128)
     values, group, members = np.unique(alpha, return_inverse=True, return_counts=True)
     several = (members[group] >= MANY) & ~_is_deep(alpha, energy)
@@ -249,13 +249,8 @@ def _solve_real(law: WeightLaw, alpha: Real, energy: Real) -> Complex:
     for index in np.flatnonzero(members >= MANY):
         mine, value = np.flatnonzero((group == index) & several), float(values[index])
         distinct, back = np.unique(energy[mine], return_inverse=True)
-        t[mine] = solve_many(law, value, distinct, _start(law.model, value))[back]
+        t[mine] = solve_many(law, value, distinct, float(start[mine[0]]))[back]
     return t
-
-
-def _start(model: Network, alpha: float) -> float:
-    """u = Re(-1/t) at the left edge."""
-    return _scale(model) / edge_at(model, alpha)[1]
 
 
 def _solve(law: WeightLaw, alpha: Real, z: Complex) -> Complex:
@@ -286,18 +281,15 @@ def _off_critical(alpha: Real, z: Any) -> tuple[Any, Real]:
     return moved, factor
 
 
-def _edges(law: WeightLaw, alpha: Real) -> tuple[Real, Real]:
-    """Left and right end of the support at each alpha (n,), in units of (p/2) H; the right one is inf unless p = inf."""
+def _edges(law: WeightLaw, alpha: Real) -> tuple[Real, Real, Real]:
+    """Left and right end of the support at each alpha (n,), in units of (p/2) H, the right one inf unless p = inf; and
+    u = Re(-1/t) at the left one."""
     values, back = np.unique(alpha, return_inverse=True)
-    if values.size == 1:  # a single edge is remembered
-        left = np.array([edge_at(law.model, float(values[0]))[0]])
-    else:
-        left = edges(law.model, values)[0]
-    left = left * _scale(law.model)
+    left, r = edges(law.model, values)
     right = np.full(values.shape, math.inf)
     if math.isinf(law.model.p):
         right[:] = [_right_edge(law, float(value)) for value in values]
-    return left[back], right[back]
+    return half_width(law.model) * left[back], right[back], -(1 + r[back])
 
 
 def _right_edge(law: WeightLaw, alpha: float) -> float:
@@ -421,7 +413,7 @@ def level_overlap(model: Network, alpha: float, n: int, k: ArrayLike) -> Any:
     wanted = np.asarray(k)
     if wanted.dtype.kind not in "iu" or np.any(wanted < 1):
         raise ParameterError(f"k must be a positive integer, or an array of them, got {k!r}")
-    edge, order = edge_at(model, one("alpha", ratio("alpha", alpha)))[0], int(model.p) * n
+    edge, order = float(edges(model, one("alpha", ratio("alpha", alpha)))[0]), int(model.p) * n
     s, width = np.linspace(0, 1, _FINE), 1e-3 * abs(edge)
     while True:
         # rho ~ (lambda - edge)^(1/2): even steps in the root

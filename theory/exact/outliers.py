@@ -42,7 +42,17 @@ from theory.exact.averages import (
     kernel_w_slope,
     kernel_yhat_phi,
 )
-from theory.exact.bulk import at_edge, at_outlier, edge_root, outlier_root, problems, shift, split, unit
+from theory.exact.bulk import (
+    at_edge,
+    at_outlier,
+    edge_root,
+    edges,
+    outlier_root,
+    problems,
+    shift,
+    split,
+    unit,
+)
 from theory.model.network import Network
 
 Array = Any
@@ -71,13 +81,12 @@ def exact_spectrum(model: Network, alpha: ArrayLike) -> Spectrum:
     >>> exact_spectrum(Network(1, 1, 1.0), [1.0, 2.0, 3.0]).overlap.round(4)
     array([   nan, 0.1495, 0.2838])"""
     models, alphas, shape = problems(model, alpha)
-    r_edge = edge_root(models, alphas)
+    edge, r_edge = (v.ravel() for v in edges(model, alpha))
     r = outlier_root(models, alphas, r_edge)
     found = np.isfinite(r)
     value, overlap = np.full((2, r.size), np.nan)
     value[found] = unit(model) * shift(models.take(found), alphas[found], *split(r[found]), at_outlier)
     overlap[found] = squared_overlap(models.take(found), alphas[found], r[found])
-    edge = unit(model) * shift(models, alphas, *split(r_edge), at_edge)
     kind = np.where(r_edge > 0, "sharp", "smooth")
     none, full, reason = np.where(found, 0.0, np.nan), np.where(found, 1.0, np.nan), np.full(r.size, "")
     columns = [alphas, edge, 0 * edge, kind, value, none, overlap, none, full, none, reason]

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from theory.checks import NotConverged
-from theory.exact.weight_law import WeightLaw
+from theory.exact.weight_law import WeightLaw, half_width
 
 Complex = NDArray[np.complex128]
 Real = NDArray[np.float64]
@@ -42,6 +42,8 @@ STEPS = 30  # Newton steps before giving up on a starting point
 STAGES = 400  # moves towards the real axis before giving up on a point
 SHRINK = 0.2  # factor by which a stage reduces the distance above z
 NEAR_AXIS = 1e-3  # Im t below this times |t|: use the imaginary part in its accurate form
+WAITING = 3  # Newton steps in which Im t so close to the axis may wait for Re t
+SETTLED_SQUARE = 1e-15  # change of (Im t / |t|)^2 that does not move Re t
 TINY = 1e-290  # imaginary parts below this are as good as 0
 
 
@@ -86,6 +88,7 @@ def solve_many(law: WeightLaw, alpha: float, energy: Real, start: float) -> Comp
     """t at one alpha and increasing real energies (n,) inside the support, whose left edge is at u = `start`: Newton's method
     from between the places of a `look`, from scratch where that fails."""
     places, known = look(law, alpha, start)
+    places = places * half_width(law.model)  # as those are that were asked for
     edge, good = places[0], known.imag > 0
     if np.sum(good) < 2:
         return solve(law, np.full(energy.size, alpha), energy.astype(np.complex128))
@@ -119,14 +122,12 @@ def newton(law: WeightLaw, alpha: Real, z: Complex, t: Complex, loose: Any = Fal
     loose = np.broadcast_to(loose, t.shape)
     todo = np.arange(t.size)
     for count in range(STEPS):
-        at = t[todo]
-        step, near, exact = _step(law, alpha[todo], z[todo], at)
-        new = at + step
+        at, passing = t[todo], loose[todo] | (count == STEPS - 1)
+        new, near, small = _step(law, alpha[todo], z[todo], at, passing, count >= WAITING)
         # A step across the axis leaves the half plane in which the solution is unique.
         low = new.imag < np.where(near, 0.0, 0.1 * at.imag)
         new.imag[low] = 0.1 * at.imag[low]
         t[todo] = new
-        small = _settled(new, step, near, exact, loose[todo] | (count == STEPS - 1))
         good[todo[small]] = True
         todo = todo[~small & np.isfinite(new)]
         if not todo.size:
@@ -134,22 +135,35 @@ def newton(law: WeightLaw, alpha: Real, z: Complex, t: Complex, loose: Any = Fal
     return t, good
 
 
-def _step(law: WeightLaw, alpha: Real, z: Complex, t: Complex) -> tuple[Complex, Mask, Mask]:
-    """Newton step in t; where the accurate form of the imaginary part was used; where Re F is down to rounding."""
+def _step(
+    law: WeightLaw, alpha: Real, z: Complex, t: Complex, loose: Mask, late: bool
+) -> tuple[Complex, Mask, Mask]:
+    """t after a Newton step; where that is one of Re t alone, with Im t from the accurate form once all of these are settled or
+    it is `late`; and where it is the last: quadratic convergence makes the error after a step far smaller than the step."""
     residual, derivative, noise = _equation(law, alpha, z, t)
     near = t.imag < NEAR_AXIS * np.abs(t)
-    if not np.any(near):
-        return _moebius(t, residual, derivative), near, np.abs(residual) < noise
-    x, y = t[near].real, t[near].imag
-    factor = 1 / np.abs(t[near]) ** 2 + alpha[near] * law.slope(x, t[near]).real
-    source = alpha[near] * math.pi * law.jump(x) + z[near].imag
-    residual.imag[near] = y * factor - source
     flat = near & _flat(derivative)
-    derivative.imag[flat] = 0.0  # rounding noise there, and Re F times it would swamp a tiny Im t
+    bent = near & ~flat
+    if np.any(bent):
+        x, y = t[bent].real, t[bent].imag
+        factor = 1 / np.abs(t[bent]) ** 2 + alpha[bent] * law.slope(x, t[bent]).real
+        residual.imag[bent] = y * factor - alpha[bent] * math.pi * law.jump(x) - z[bent].imag
+    # rounding noise there, and Re F times it would swamp a tiny Im t
+    residual.imag[flat], derivative.imag[flat] = 0.0, 0.0
     step = _moebius(t, residual, derivative)
-    linear = flat[near]
-    step.imag[flat] = source[linear] / factor[linear] - y[linear]
-    return step, flat, np.abs(np.where(flat, residual.real, residual)) < noise
+    step.imag[flat] = 0.0
+    new, real, imag = t + step, np.abs(step.real), np.abs(step.imag)
+    exact, tolerance = np.abs(residual) < noise, np.where(loose, 1e-3, np.where(flat, 1e-11, 1e-8))
+    steady = (imag <= np.maximum(tolerance * new.imag, TINY)) & (real <= tolerance * new.imag)
+    small = exact | np.where(flat, real <= tolerance * np.abs(t), steady)
+    held = small[flat]
+    small[flat] = False
+    if np.any(flat) and (late or np.all(held)):  # one look at the accurate form for all that are ready
+        new[flat] = _near(law, alpha[flat], new[flat].real, z[flat].imag)
+        # Im t moves Re t in second order
+        second = np.abs(new[flat].imag ** 2 - t[flat].imag ** 2)
+        small[flat] = held & (loose[flat] | (second <= SETTLED_SQUARE * np.abs(t[flat]) ** 2))
+    return new, flat, small
 
 
 def _equation(law: WeightLaw, alpha: Real, z: Complex, t: Complex) -> tuple[Complex, Complex, Real]:
@@ -182,22 +196,6 @@ def _moebius(t: Complex, residual: Complex, derivative: Complex) -> Complex:
 def _flat(derivative: Complex) -> Mask:
     """Where Z' is real to a part in a thousand: away from edges and close to the axis."""
     return np.abs(derivative.imag) < 1e-3 * np.abs(derivative.real)
-
-
-def _settled(t: Complex, step: Complex, near: Mask, exact: Mask, loose: Mask) -> Mask:
-    """Newton's stopping test. Quadratic convergence makes the error after a step far smaller than the step itself.
-
-    Where the equation holds to rounding (`exact`), an interior point is done; a point near the axis once Im t, which
-    then moves only with the rounding of Re t, is steady.
-    """
-    real, imag = np.abs(step.real), np.abs(step.imag)
-    tolerance = np.where(loose, 1e-3, np.where(near & ~exact, 1e-11, 1e-8))
-    steady = imag <= np.maximum(tolerance * t.imag, TINY)
-    return np.where(
-        near,
-        steady & (exact | (real <= tolerance * np.abs(t))),
-        exact | (steady & (real <= tolerance * t.imag)),
-    )
 
 
 def _far_above(law: WeightLaw, alpha: Real, z: Complex) -> tuple[Complex, Real]:
@@ -238,14 +236,19 @@ def _interpolate(law: WeightLaw, alpha: float, root: Real, t: Complex, known: An
     geometric = np.maximum(first, TINY) ** (1 - r) * np.maximum(last, TINY) ** r
     sane = (-value.imag > 0.1 * smaller) & (-value.imag < 10 * larger) & (smaller > 1e-3 * larger)
     value.imag = np.where(sane, value.imag, -geometric)
-    return 1 / value
+    start = 1 / value
+    # Where a tail ends not even that is: there the height of the curve above its Re(1/t).
+    if np.any(rises := ~sane & (larger > NEAR_AXIS * np.abs(value))):
+        start[rises] = trace(law, alpha, -value.real[rises])[1]
+    return start
 
 
 NEWTON_STEPS = 60  # of Newton's method, which cannot leave the interval below the solution
-SETTLED = 1e-12  # relative change of v^2 that ends it
+SETTLED = (
+    1e-8  # relative change of v^2 that is the last: its error, by quadratic convergence, is below rounding
+)
 # of a look: distances of u from 0 in units of (alpha E f^2)^(1/2), and from the edge in units of its own
-LOOK_SIDES, LOOK_STEPS = np.geomspace(0.1, 30, 15), np.geomspace(1e-3, 1e3, 30)
-NEAR_SIDES = np.geomspace(1e-3, 30, 30)  # the same, near to the peak of the density beside 0
+LOOK_SIDES, LOOK_STEPS = np.geomspace(1e-3, 30, 30), np.geomspace(1e-3, 1e3, 20)
 CLOSE = 0.03  # Im t below this times Re t: the share in its accurate form, where the weight has no density
 
 
@@ -264,15 +267,15 @@ def trace(law: WeightLaw, alpha: float, u: Real) -> tuple[Real, Complex]:
 
 
 @lru_cache(maxsize=64)
-def look(law: WeightLaw, alpha: float, start: float, near: bool = False) -> tuple[Real, Complex]:
-    """Energies (n,), increasing from the left edge on, which is at u = `start` < 0, and t there: `trace` at distances from the
-    edge and from 0 in geometric progression, nearer to 0 and finer if `near`."""
-    side = math.sqrt(alpha * abs(np.sum(law.mass / law.pole**2))) * (NEAR_SIDES if near else LOOK_SIDES)
+def look(law: WeightLaw, alpha: float, start: float) -> tuple[Real, Complex]:
+    """Eigenvalues of the Hessian (n,), increasing from the left edge on, which is at u = `start` < 0, and t there: `trace` at
+    distances from the edge and from 0 in geometric progression."""
+    side = math.sqrt(alpha * abs(np.sum(law.mass / law.pole**2))) * LOOK_SIDES
     u = np.unique(np.concatenate([-side, side, start + abs(start) * LOOK_STEPS]))
     lam, t = trace(law, alpha, u[(u > start) & (u != 0)])
     edge = -1 / start
     value = start + alpha * law.transform(np.array([edge], dtype=np.complex128))[0].real
-    return np.append(value, lam), np.append(edge + 0j, t)
+    return np.append(value, lam) / half_width(law.model), np.append(edge + 0j, t)
 
 
 def _share(law: WeightLaw, alpha: float, u: Real, v: Real) -> tuple[Real, Real]:
@@ -316,11 +319,14 @@ def _height(law: WeightLaw, alpha: float, u: Real, v: Real) -> Real:
     return np.sqrt(square)
 
 
-def _near(law: WeightLaw, alpha: float, x: Real) -> Complex:
-    """t (n,) close to the real axis, at its real parts x: y (1/|t|^2 + alpha Re slope(x, t)) = alpha pi jump(x)."""
-    source = alpha * math.pi * law.jump(x)
-    y = np.zeros(x.size)
-    for _ in range(4):  # y^2 < NEAR_AXIS^2 x^2 is all that changes from one to the next
-        t = x + 1j * y
-        y = np.maximum(source / (1 / np.abs(t) ** 2 + alpha * law.slope(x, t).real), 0.0)
-    return x + 1j * y
+def _near(law: WeightLaw, alpha: Any, x: Real, height: Any = 0.0) -> Complex:
+    """t (n,) close to the real axis, at its real parts x, for energies at `height` above the axis:
+    y (1/|t|^2 + alpha Re slope(x, t)) = alpha pi jump(x) + height."""
+    source = alpha * math.pi * law.jump(x) + height
+    t: Any = x + 0j
+    for _ in range(4):  # (Im t)^2 < NEAR_AXIS^2 x^2 is all that changes from one to the next
+        before = t
+        t = x + 1j * np.maximum(source / (1 / np.abs(t) ** 2 + alpha * law.slope(x, t).real), 0.0)
+        if np.array_equal(t, before):
+            break
+    return t

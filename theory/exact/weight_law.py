@@ -114,6 +114,11 @@ def _stirling(half: float) -> float:
     return 0.5 * math.log(half / (2 * math.pi)) - series
 
 
+def half_width(model: Network) -> float:
+    """p/2, the factor from the Hessian to the units of f; 1 for p = inf, where public numbers are in those units already."""
+    return 1.0 if math.isinf(model.p) else model.p / 2
+
+
 def teacher_law(model: Network) -> tuple[Chi, ...]:
     """Law of y, one term of weight 1."""
     return (Chi(1.0, model.p_star, 1.0),)

@@ -363,21 +363,27 @@ def density_curve(
     if not 0 < mass < 1:
         raise ParameterError(f"mass must lie between 0 and 1, got {mass}")
     found = solve(model, alpha) if known is None else known
-    zero = float(atom(model, alpha))
+    lam = curve_places(model, alpha, found.edge, points, mass, digits)
     if model.is_committee:
-        look, there = looked_at(model, alpha, digits or DIGITS)
-        lam = _places(look, there, found.edge, points, mass, 1 - zero)
-        # Those of the look too: equal shares of the mass may be too few beside 0, where the density may have no bound.
-        lam = np.union1d(lam, look[(look < lam[-1]) & (look != 0)])
-        rho = density(model, alpha, lam, digits=digits)
-        good = np.isfinite(rho)
+        rho, moved = density(model, alpha, lam, digits=digits), np.zeros(len(lam))
     else:
-        limit, rules = _rules(model)
-        seen = _look(Resolvent(*rules[0](), alpha, model.levels()), found.edge, 1 - zero)
-        lam = _places(*seen, found.edge, points, mass, 1 - zero)
-        rho, moved = _settled(model, alpha, lam, max(_DRAWN, limit))
-        good = np.isfinite(rho) & (moved <= _KEPT)
-    return DensityCurve(lam[good], rho[good], zero, found)
+        rho, moved = _settled(model, alpha, lam, max(_DRAWN, _rules(model)[0]))
+    good = np.isfinite(rho) & (moved <= _KEPT)
+    return DensityCurve(lam[good], rho[good], float(atom(model, alpha)), found)
+
+
+def curve_places(
+    model: Network, alpha: float, edge: float, points: int, mass: float, digits: int | None = None
+) -> Array:
+    """Places (n,) of a `density_curve`, ascending, from the left edge on, NaN where there is none."""
+    bulk = 1 - float(atom(model, alpha))
+    if not model.is_committee:
+        rough = Resolvent(*_rules(model)[1][0](), alpha, model.levels())
+        return _places(*_look(rough, edge, bulk), edge, points, mass, bulk)
+    look, rho = looked_at(model, alpha, digits or DIGITS)
+    lam = _places(look, rho, edge, points, mass, bulk)
+    # Those of the look too: equal shares of the mass may be too few beside 0, where the density may have no bound.
+    return np.union1d(lam, look[(look < lam[-1]) & (look != 0)])
 
 
 def _look(rough: Resolvent, edge: float, bulk: float) -> tuple[Array, Array]:

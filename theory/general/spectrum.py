@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from theory.answers import Edge, Found, Outlier, Spectrum, Threshold
 from theory.checks import NotConverged, ParameterError, choice, numpy_defaults, one, ratio, shown
+from theory.exact.bulk import edges
 from theory.exact.outliers import exact_spectrum
 from theory.exact.transition import alpha_zero_map, threshold_map
 from theory.general.first_order import carried_by_gradient
@@ -99,6 +100,10 @@ def edge(model: Network, alpha: float) -> Edge:
     >>> edge(Network(activation="he3", loss="squared"), 2.0).kind
     'no edge'
     """
+    model, alpha = network(model), one("alpha", ratio("alpha", alpha))
+    if route(model) == "exact" and model.covariance is None:  # alone: outliers take as long
+        value, r = edges(model, alpha)
+        return Edge(float(value), "sharp" if r > 0 else "smooth")
     return solve(model, alpha).bulk
 
 

@@ -24,9 +24,9 @@ INF = np.full(3, np.inf)
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_edge_is_where_z_turns(model):
-    values, kinds, g = edges(model, ALPHAS)
+    values, r = edges(model, ALPHAS)
     g_min = -1.0 if math.isinf(model.p) else -model.p / 2
-    sharp = kinds == "sharp"
+    g, sharp = g_min / (1 + r), r > 0
     assert sharp.any() and np.all(sharp == (g > g_min)) and np.all(g[~sharp] == g_min)
     assert np.all(np.diff(sharp.astype(int)) >= 0)  # smooth at small alpha, sharp from some alpha on
     np.testing.assert_allclose(values, z_of_g(model, ALPHAS, g), rtol=1e-9)
@@ -47,9 +47,9 @@ def test_edge_is_the_largest_z_reached(model):
 
 def test_edge_is_negative_up_to_alpha_one_and_positive_for_many_samples():
     for model in MODELS:
-        values, kinds, _ = edges(model, ALPHAS)
+        values, r = edges(model, ALPHAS)
         assert np.all(values[ALPHAS <= 1] < 0)
-        assert values[-1] > 0 and kinds[-1] == "sharp"
+        assert values[-1] > 0 and r[-1] > 0
 
 
 def test_few_samples_leave_the_smallest_weight():
@@ -69,9 +69,9 @@ def test_many_samples_concentrate_on_the_mean_weight():
 def test_infinite_width_smooth_edge_is_minus_one():
     """At t = 1, p = inf, phi = (1 - y)/(1 + a) has mean 0: the edge is -1 for all alpha below (1 + a)^2 p_star/2."""
     model = Network(math.inf, 3, 0.5)
-    values, kinds, _ = edges(model, [0.1, 1.0, 1.5 * 1.5**2 * (1 - 1e-9), 1.5 * 1.5**2 * (1 + 1e-6)])
-    np.testing.assert_allclose(values[:3], -1, rtol=1e-14)
-    assert list(kinds) == ["smooth"] * 3 + ["sharp"]
+    found = theory.spectrum(model, [0.1, 1.0, 1.5 * 1.5**2 * (1 - 1e-9), 1.5 * 1.5**2 * (1 + 1e-6)])
+    np.testing.assert_allclose(found.edge[:3], -1, rtol=1e-14)
+    assert list(found.kind) == ["smooth"] * 3 + ["sharp"]
 
 
 def test_derivatives_of_z():
@@ -96,11 +96,11 @@ def test_riemannian_shift_is_the_radial_gradient():
 
 def test_shapes():
     model = Network(2, 1, 0.3)
-    values, kinds, g = edges(model, [[0.5, 1.0], [2.0, 4.0]])
-    assert values.shape == kinds.shape == g.shape == (2, 2)
+    values, r = edges(model, [[0.5, 1.0], [2.0, 4.0]])
+    assert values.shape == r.shape == (2, 2)
     single = theory.edge(model, 2.0)
     assert isinstance(single.value, float) and isinstance(single.kind, str)
-    assert (single.value, edge_resolvent(model, 2.0)) == (values[1, 0], g[1, 0])
+    assert (single.value, edge_resolvent(model, 2.0)) == (values[1, 0], -1 / (1 + r[1, 0]))
     assert z_of_g(model, [1.0, 2.0, 3.0], [[-0.1], [-0.2]]).shape == (2, 3)
 
 
