@@ -13,8 +13,8 @@ import numpy as np
 
 import sims
 from sims.dynamics.flow import Rules
-from sims.dynamics.problem import QUADRATIC, nodes_of
-from sims.hessian import functions_of
+from sims.dynamics.problem import nodes_of
+from sims.hessian import form
 from sims.instance import padded
 from sims.krylov import Plan, Settings
 from sims.threefry import gemm_width
@@ -84,7 +84,7 @@ def programs(
         return jax.ShapeDtypeStruct(sizes, of, sharding=sharding)
 
     model = network(Network(p, 1, 0.3))
-    functions, order, m = functions_of(model), p * n, padded(round(alpha * n))
+    shared, order, m = form(model), p * n, padded(round(alpha * n))
     plan = Plan.of(order, np.dtype(dtype), min(4, block), p, Settings(block=block))
     width, k = plan.width, plan.block
     key = jax.ShapeDtypeStruct((), jax.random.key(0).dtype, sharding=sharding)
@@ -101,7 +101,7 @@ def programs(
     operator, krylov = "sims.operator.", "sims.krylov."
     return [
         Program(HALVES, (key, word), {"count": size, "n": n, "dtype": dtype}),
-        Program(f"{operator}_parts", (functions, halves, both, numbers64, (None, None), reach, whole, p)),
+        Program(f"{operator}_parts", (shared, halves, both, numbers64, (None, None), reach, whole, p)),
         Program(f"{operator}_in_units", (*parts64, shape(sets, of=np.float64), dtype)),
         Program("sims.rows._first_block", (halves, mirror, columns, *parts)),
         Program("sims.rows._add_block", (columns, halves, mirror, columns, *parts)),
@@ -157,6 +157,7 @@ def descents(
     m, rules = padded(round(alpha * n)), Rules(dynamics=dynamics)
     rows, each = shape(number, m, of=np.float64), shape(number, of=np.float64)
     numbers = jax.tree.map(lambda x: shape(*x.shape, of=x.dtype), rules.numbers(np.dtype(dtype), np.asarray))
-    nodes = nodes_of(QUADRATIC, 0.3)
+    model = Network(p, 1, 0.3)
+    nodes = nodes_of(model, 0.3)
     arrays = shape(number, m, n), (rows, rows, each, each), shape(number, p, n), numbers
-    return Program("sims.dynamics.run._descend", (*arrays, number, QUADRATIC, nodes, rules.dynamics, False))
+    return Program("sims.dynamics.run._descend", (*arrays, number, form(model), nodes, rules.dynamics, False))

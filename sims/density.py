@@ -37,8 +37,7 @@ from scipy.linalg import eigh_tridiagonal
 from sims.backend import HIGHEST, pinned, power_of_two
 from sims.checks import of_type, reals
 from sims.instance import Instance
-from sims.krylov.solver import BlockOperator, block_operator, in_units
-from sims.operator import hessian_operator
+from sims.operator import HessianOperator, hessian_operator, one_set
 from theory.checks import ParameterError, count, finite, one, positive
 
 Array = NDArray[np.float64]
@@ -130,7 +129,7 @@ def _mean(each: Array) -> tuple[Array, Array]:
 
 @pinned
 def lanczos_quadrature(
-    operator: BlockOperator,
+    operator: HessianOperator,
     *,
     probes: int = 8,
     steps: int = 100,
@@ -142,7 +141,7 @@ def lanczos_quadrature(
     probes  vectors: the error falls as 1 / sqrt(probes p N)
     steps   Lanczos steps, at most the order: resolution is about the width of the spectrum over steps,
             finer towards its ends
-    atom    mass at 0 that is known; None: what the operator knows (`HessianOperator.atom`), 0 where it does not say
+    atom    mass at 0 that is known; None: what the operator knows (`HessianOperator.atom`)
 
     >>> from sims.instance import draw
     >>> from sims.operator import hessian_operator
@@ -152,13 +151,12 @@ def lanczos_quadrature(
     (2, 6)
     """
     probes, steps = count("probes", probes), count("steps", steps)
-    block_operator(operator, one_set=True)
-    start = np.random.default_rng(count("seed", seed, 0)).standard_normal((operator.order, probes))
-    steps = min(steps, operator.order)
-    atom = getattr(operator, "atom", 0.0) if atom is None else one("atom", finite("atom", atom))
+    order = one_set(operator).order
+    start = np.random.default_rng(count("seed", seed, 0)).standard_normal((order, probes))
+    steps = min(steps, order)
+    atom = operator.atom if atom is None else one("atom", finite("atom", atom))
     if not 0 <= atom < 1:
         raise ParameterError(f"atom must be at least 0 and below 1, got {atom}")
-    operator = in_units(operator)
     if not atom or steps < 3:
         return measure_of(operator, start, steps)
     found = _rules(operator, start, steps, _with_node_at_zero)
@@ -204,21 +202,21 @@ def density_of_states(drawn: Instance, *, probes: int = 8, steps: int = 100, see
 
 
 @pinned
-def measure_of(operator: BlockOperator, start: ArrayLike, steps: int) -> Quadrature:
+def measure_of(operator: HessianOperator, start: ArrayLike, steps: int) -> Quadrature:
     """The spectral measures of given vectors (order, probes), rows in the operator's order, each normalised.
 
     Raises ParameterError on vectors of another shape and of length 0.
     """
-    start = reals("start", start, block_operator(operator).order, None, dtype=np.float64)
+    start = reals("start", start, one_set(operator).order, None, dtype=np.float64)
     largest = np.max(np.abs(start), axis=0)
     if not (np.all(largest > 0) and np.all(np.isfinite(largest))):
         raise ParameterError("start must have columns of finite length above 0")
     # First by the largest entry: squares, of which lengths are made, could under- or overflow.
-    return _rules(in_units(operator), start / largest, count("steps", steps), _plain_rule)
+    return _rules(operator, start / largest, count("steps", steps), _plain_rule)
 
 
 def _rules(
-    operator: BlockOperator, start: Array, steps: int, solve: Callable[..., tuple[Array, Array]]
+    operator: HessianOperator, start: Array, steps: int, solve: Callable[..., tuple[Array, Array]]
 ) -> Quadrature:
     """Rules of given vectors; solve (d, e, rounding) -> nodes, weights from the entries of T, d (m,) and e (m,), the last
     of e that of the step to come, 0 at the end of an invariant space; rounding is that of the operator's norm."""

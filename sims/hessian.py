@@ -15,9 +15,10 @@ The pN x pN matrix is ordered block-major: index k N + i is component i of stude
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -28,8 +29,7 @@ from numpy.typing import NDArray
 from sims.backend import HIGHEST, blas, pinned
 from sims.checks import of_type, reals
 from sims.instance import Instance, preactivations_inside, teacher_noise
-from theory.checks import ParameterError
-from theory.model.activations import read, shifted, weighed
+from theory.checks import NORMALISATIONS, ParameterError
 from theory.model.network import Network, network
 
 BLOCK = 256  # rows in one symmetric rank update
@@ -38,59 +38,18 @@ TILE = 128  # of a matrix that is transposed
 _ABOVE = np.triu(np.ones((TILE, TILE), bool), 1)
 
 
-class Functions(NamedTuple):
-    """What a compiled program has to know of a model beside numbers: functions, equal where they are the same objects.
+def form(model: Network) -> Network:
+    """What a compiled program has to know of a model: its functions alone, whatever a, noise and the law of the inputs are.
 
-    activation  s, s', s'' of the student, of (x, xp)
-    teacher     s* of the teacher
-    loss        l, l', l'' in yhat, of (y, yhat, a, xp)
-    readout     weights c of the students' outputs, None for 1/p
-    bias        b, added to the students' preactivations, None for 0
-    target      f*(u, xp) in the place of the mean of s*, or None
+    Networks of one form are equal, and share the program. Raises ParameterError on what is no model.
+
+    >>> form(Network(a=0.3, noise=0.1)) == form(Network(a=2.0, covariance="mp:0.5"))
+    True
     """
-
-    activation: tuple[Callable, Callable, Callable]
-    teacher: Callable
-    loss: tuple[Callable, Callable, Callable]
-    readout: tuple[float, ...] | None = None
-    bias: tuple[float, ...] | None = None
-    target: Callable | None = None
-
-    def student_outputs(self, lam: Any, xp: Any) -> Any:
-        """yhat (...) of preactivations lam (..., p), arrays of the namespace xp."""
-        return read(self.activation[0](shifted(lam, self.bias, xp), xp), self.readout, xp)
-
-    def slopes(self, lam: Any, xp: Any) -> Any:
-        """Derivatives (..., p) of yhat in lam."""
-        return weighed(self.activation[1](shifted(lam, self.bias, xp), xp), self.readout, xp)
-
-    def teacher_outputs(self, u: Any, xp: Any) -> Any:
-        """Outputs y (...) of the teacher's preactivations u (..., p_star), without output noise."""
-        return xp.mean(self.teacher(u, xp), axis=-1) if self.target is None else self.target(u, xp)
-
-
-def functions_of(model: Network) -> Functions:
-    """The functions of a model. Raises ParameterError on what is no model."""
-    wide = network(model)
-    student, rule = wide.student, wide.rule
-    return Functions(
-        (student.value, student.first, student.second),
-        wide.teacher.value,
-        (rule.value, rule.first, rule.second),
-        wide.readout,
-        wide.bias,
-        None if wide.target is None else wide.target.value,
-    )
-
-
-def weight_parts(functions: Functions, a: Any, lam: Any, y: Any, xp: Any) -> tuple[Any, Any, Any]:
-    """The weights as F = diag(d) + c g g^T: d (M, p), c (M,), g (M, p) from a, lam (M, p) and outputs y (M,), arrays of the
-    namespace xp."""
-    yhat = functions.student_outputs(lam, xp)
-    _, pull, curvature = functions.loss
-    bent = functions.activation[2](shifted(lam, functions.bias, xp), xp)
-    d = weighed(pull(y, yhat, a, xp)[..., None] * bent, functions.readout, xp)
-    return d, curvature(y, yhat, a, xp), functions.slopes(lam, xp)
+    # The largest a suits every teacher and every positive loss.
+    a = NORMALISATIONS[1] if network(model).rule.has_a else 1.0
+    model = replace(model, a=a, noise=0.0, output_noise=0.0)
+    return replace(model, covariance=None, inputs=None, overlap=0.0, gram=None)
 
 
 def weights_of(instance: Instance) -> NDArray[np.float64]:

@@ -34,8 +34,8 @@ from jax.sharding import Mesh
 from numpy.typing import NDArray
 
 from sims.backend import pinned, power_of_two
-from sims.checks import finite_p, reals
-from sims.hessian import Functions, functions_of, weight_parts
+from sims.checks import finite_p, of_type, reals
+from sims.hessian import form
 from sims.instance import Instance, teacher_noise
 from sims.rows import Block, Part, Rows, rows_of, single, times
 from theory.checks import ParameterError, shown
@@ -160,14 +160,19 @@ def hessian_operator(
     *,
     stored: bool = True,
     size: int | None = None,
-    mirror: bool | None = None,
     mesh: Mesh | None = None,
     points: Sequence[tuple[Network, int]] | None = None,
+    rows: Rows | None = None,
 ) -> HessianOperator:
     """The operator of one instance. stored = False: rows are drawn again at every product.
 
     mesh    `sims.rows.row_mesh(devices)`, over which the rows are spread; None: on one device
-    size, mirror as in `sims.rows.rows_of`; points as in `weighted`, by default the instance's own.
+    size    as in `sims.rows.rows_of`
+    points  (model, samples M), a set each, with M at most the instance's: the first M rows count. Models have the instance's p
+            and p_star, and differ in a and in the variances of their noise alone; None: the instance's own
+    rows    those of the instance, where they are at hand
+
+    Raises ParameterError on unfit points.
 
     >>> from sims.instance import draw
     >>> from theory.model import Network
@@ -175,39 +180,21 @@ def hessian_operator(
     >>> operator.order, operator(np.ones((1, 2, 12, 3))).shape
     (24, (1, 2, 12, 3))
     """
-    rows = rows_of(instance, stored=stored, size=size, mirror=mirror, mesh=mesh)
+    rows = rows_of(instance, stored=stored, size=size, mesh=mesh) if rows is None else rows
     points = [(instance.model, instance.m)] if points is None else points
-    return weighted(rows, instance.student, instance.teacher, points, key=instance.key)
-
-
-@pinned
-def weighted(
-    rows: Rows,
-    student: Any,
-    teacher: Any,
-    points: Sequence[tuple[Network, int]],
-    key: jax.Array,
-) -> HessianOperator:
-    """The Hessians of `points` on the same rows, student (p, N) and teacher (p_star, N): one set each.
-
-    points  (model, samples M) with M at most rows.m: the first M rows count. Widths are those of student and teacher;
-            models differ in a and in the variances of their noise alone
-    key     of the draw, from which the noise comes
-
-    Raises ParameterError on unfit points.
-    """
+    student, teacher = instance.student, instance.teacher
     p, p_star = len(student), len(teacher)
     for model, m in points:
         if (finite_p(model), model.p_star) != (p, p_star):
             raise ParameterError(f"points must share p = {p}, p_star = {p_star}, got {shown(model)}")
         if not 1 <= m <= rows.m:
             raise ParameterError(f"samples of a point must lie in 1..{rows.m}, got {m}")
-    functions = _shared_functions([model for model, _ in points])
+    models = [model for model, _ in points]
+    shared = _shared_form(models)
     both = jnp.concatenate([jnp.asarray(student), jnp.asarray(teacher)]).astype(rows.dtype)
     if rows.roots is not None:
         # Sigma^(1/2) on the weights is the same as on the rows, which are drawn without it.
         both = both * rows.roots
-    models = [model for model, _ in points]
     numbers = tuple(
         jnp.asarray([float(value) for value in column], jnp.float64)
         for column in zip(*((n.a, n.noise, n.output_noise) for n in models), strict=True)
@@ -218,8 +205,8 @@ def weighted(
     parts, largest = [], []
     for i, (block, _) in enumerate(rows):
         start = i * rows.size
-        noise = teacher_noise(loudest, key, start, rows.size)
-        made, size = _parts(functions, block, both, numbers, noise, reach, start, p)
+        noise = teacher_noise(loudest, instance.key, start, rows.size)
+        made, size = _parts(shared, block, both, numbers, noise, reach, start, p)
         parts.append(made)
         largest.append(size)
     units = tuple(power_of_two(float(size)) for size in np.max(np.asarray(largest), axis=0))
@@ -227,11 +214,18 @@ def weighted(
     return HessianOperator(rows, kept, p, units)
 
 
-def _shared_functions(models: Sequence[Network]) -> Functions:
-    """The functions that all models have; ParameterError unless they differ in a and noise alone."""
-    first = functions_of(models[0])
+def one_set(operator: Any) -> HessianOperator:
+    """`operator`, a HessianOperator of one set; else ParameterError."""
+    if of_type("operator", operator, HessianOperator).sets != 1:
+        raise ParameterError(f"operator must be an operator of one set, got {operator.sets}")
+    return operator
+
+
+def _shared_form(models: Sequence[Network]) -> Network:
+    """The form that all models have; ParameterError unless they differ in a and noise alone."""
+    first = form(models[0])
     for model in models[1:]:
-        if functions_of(model) != first:
+        if form(model) != first:
             raise ParameterError(
                 "points must share activation, teacher_activation, loss, readout, bias and target"
             )
@@ -282,7 +276,7 @@ def _scaled(columns: jax.Array, roots: jax.Array) -> jax.Array:
 
 @functools.partial(jax.jit, static_argnums=(0, 7))
 def _parts(
-    functions: Functions,
+    shared: Network,
     block: Block,
     both: jax.Array,
     numbers: tuple[jax.Array, jax.Array, jax.Array],
@@ -300,13 +294,13 @@ def _parts(
 
     def one(a: jax.Array, before: jax.Array, after: jax.Array) -> tuple[jax.Array, jax.Array]:
         heard = u if zeta is None else u + jnp.sqrt(before) * zeta
-        y = functions.teacher_outputs(heard, jnp)
+        y = shared.outputs(heard, xp=jnp)
         y = y if xi is None else y + jnp.sqrt(after) * xi
-        d, c, _ = weight_parts(functions, a, lam, y, jnp)
+        d, c, _ = shared.weight_parts(lam, y, a, jnp)
         return d, c
 
     d, c = jax.vmap(one)(*numbers)
-    g = functions.slopes(lam, jnp)
+    g = shared.slopes(lam, jnp)
     # A set of smaller alpha stops earlier in the same rows.
     inside = start + jnp.arange(len(lam)) < m[:, None]
     d, c = jnp.where(inside[:, :, None], d, 0), jnp.where(inside, c, 0)

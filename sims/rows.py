@@ -83,10 +83,6 @@ class Rows:
         draw: Any = row_block if jax.default_backend() == "cpu" else row_halves
         return draw(self.key, np.uint32(start), self.size, self.n, str(self.dtype))
 
-    def transposed(self, block: Any) -> jax.Array:
-        """The second copy of a whole block."""
-        return jnp.array(block.T)
-
     def beside(self, part: Part) -> Part:
         """The weights of a block where its rows are."""
         return part
@@ -121,20 +117,18 @@ class ShardedRows(Rows):
         draw = pinned(_drawer(rows, self.mesh, self.size // self.mesh.size, self.n, str(self.dtype)))
         return draw(self.key, np.uint32(start))
 
-    def transposed(self, block: Any) -> jax.Array:
-        """The second copy of a whole block."""
-        return _transposer(self.mesh)(block)
-
     def beside(self, part: Part) -> Part:
         """The weights of a block where its rows are."""
-        return _spreader(self.mesh)(*part)
+        places = (NamedSharding(self.mesh, spec) for spec in (_SPLIT_SECOND, _SPLIT_SECOND, _SPLIT))
+        d, c, g = (jax.device_put(*both) for both in zip(part, places, strict=True))
+        return d, c, g
 
     def product(self, parts: tuple[Part, ...], columns: jax.Array) -> jax.Array:
         """X' F X V for V as columns (n, sets p k), on the first device of this process."""
         mesh = self.mesh
         columns = _replicate(columns, mesh)
         # A sum for each device: they exchange it once a product, not once a block.
-        total = _zero_maker(mesh, columns.shape, str(self.dtype))()
+        total = jnp.zeros((mesh.size, *columns.shape), self.dtype, device=NamedSharding(mesh, _SPLIT))
         add = _adder(mesh, self.stored is not None and self.stored[0][1] is not None)
         for (block, mirror), (d, c, g) in zip(self, parts, strict=True):
             total = add(total, block, mirror, columns, d, c, g)
@@ -215,7 +209,6 @@ def rows_of(
     *,
     stored: bool = True,
     size: int | None = None,
-    mirror: bool | None = None,
     mesh: Mesh | None = None,
 ) -> Rows:
     """The data of one instance, its covariance in them.
@@ -223,7 +216,6 @@ def rows_of(
     stored  False: drawn again at every product. Data that the instance already carries are else cut into blocks (a copy: let go
             of the instance), as those on inputs of one's own always are
     size    rows in a block on one device (default: by bytes, `block_size`)
-    mirror  keep the transpose of each block too (default: on the CPU)
     mesh    devices over which the rows are spread, drawn from their key; not those on inputs of one's own
     """
     dtype = np.dtype(of_type("instance", instance, Instance).student.dtype)
@@ -233,7 +225,6 @@ def rows_of(
     # Inputs of one's own cannot be drawn again from a key.
     held = data is not None and (stored or instance.model.inputs is not None)
     on_host = jax.default_backend() == "cpu"
-    mirror = on_host if mirror is None else mirror
     devices = 1 if mesh is None else mesh.size
     size = devices * block_size(-(-m // devices), n, dtype, size, stored=stored or held)
     # Rows that the instance carries have Sigma in them.
@@ -247,13 +238,10 @@ def rows_of(
         blocks: list[Any] = [jnp.pad(block, ((0, size - len(block)), (0, filling))) for block in cut]
     elif stored:
         blocks = [block for block, _ in rows]
-        if mirror and isinstance(blocks[0], tuple):
-            raise ParameterError("mirror must be False where blocks are halves, as on a GPU")
     else:
         return rows
-    return replace(
-        rows, stored=tuple((block, rows.transposed(block) if mirror else None) for block in blocks)
-    )
+    # Spread over devices, the transpose lies where the rows do.
+    return replace(rows, stored=tuple((block, jnp.array(block.T) if on_host else None) for block in blocks))
 
 
 def single(x: jax.Array) -> jax.Array:
@@ -292,22 +280,6 @@ def _adder(mesh: Mesh, mirrored: bool) -> Any:
 @functools.cache
 def _sum(mesh: Mesh) -> Any:
     return jax.jit(lambda total: jnp.sum(total, axis=0), out_shardings=NamedSharding(mesh, _WHOLE))
-
-
-@functools.cache
-def _transposer(mesh: Mesh) -> Any:
-    return jax.jit(jnp.transpose, out_shardings=NamedSharding(mesh, _SPLIT_SECOND))
-
-
-@functools.cache
-def _spreader(mesh: Mesh) -> Any:
-    shardings = tuple(NamedSharding(mesh, spec) for spec in (_SPLIT_SECOND, _SPLIT_SECOND, _SPLIT))
-    return jax.jit(lambda d, c, g: (d, c, g), out_shardings=shardings)
-
-
-@functools.cache
-def _zero_maker(mesh: Mesh, shape: tuple[int, ...], dtype: str) -> Any:
-    return jax.jit(lambda: jnp.zeros((mesh.size, *shape), dtype), out_shardings=NamedSharding(mesh, _SPLIT))
 
 
 def _replicate(array: jax.Array, mesh: Mesh) -> jax.Array:

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -29,7 +30,7 @@ from sims.krylov import Settings, krylov_bytes
 from sims.krylov.solver import lowest_of_sets
 from sims.operator import hessian_operator
 from sims.signal import Observable, student_shares
-from sims.solvers import Code, Eigenpairs, Overlaps, Solver
+from sims.solvers import Code, Eigenpairs, Overlaps, Solver, nothing
 from sims.solvers.dense import dense_bytes
 from sims.solvers.krylov import mean_overlaps
 from sims.tridiagonal import side_by_side
@@ -135,21 +136,16 @@ def sample_point(
     >>> found.eigenvalues.shape, found.status.tolist()
     ((2, 6), [1, 1])
     """
-    n = count("n", n)
-    for one in observables if isinstance(observables, list | tuple) else [observables]:
-        checks.of_type("observables", one, Observable)
-    k, name, size = _request(model, n, alpha, eigenpairs, dtype, solver, batch)
+    asked = _Request(model, n, alpha, eigenpairs, dtype, solver, batch, observables)
     indices = checks.indices("samples", samples)
-    need = _bytes_of(model, alpha, k, dtype, name, size)
-    machine.require_fit(need, n, checks.finite_p(model), dense=SOLVERS[name].dense)
+    machine.require_fit(asked.bytes, asked.n, checks.finite_p(model), dense=asked.way.dense)
     if not indices:
         instance.point_words(seed, n, alpha)  # an unfit seed is refused even for no samples
-    records = []
-    drawn = _draws(model, n, alpha, seed, indices, dtype, name)
-    size = max(size, _together(model, n, name, dtype))
+    records: list[dict[str, Any]] = []
+    drawn, size = asked.draws(seed, indices), max(asked.batch, asked.together(asked.n))
     while some := list(islice(drawn, size)):
-        records += _solve(some, k, name, observables)
-    return _collected(indices, records, k, name, observables)
+        records += asked.solved(some)
+    return asked.collected(indices, records)
 
 
 @pinned
@@ -182,12 +178,12 @@ def lowest(drawn: Instance, k: int, *, solver: str = "auto") -> Eigenpairs:
     """
     checks.of_type("drawn", drawn, Instance)
     alpha, dtype = drawn.m / drawn.n, drawn.student.dtype
-    k, name, _ = _request(drawn.model, drawn.n, alpha, k, dtype, solver, None)
-    if SOLVERS[name].rows and drawn.data is None:
+    asked = _Request(drawn.model, drawn.n, alpha, k, dtype, solver)
+    if asked.way.rows and drawn.data is None:
         if solver != "auto":
-            raise ParameterError(f"the draw must hold its data for the {name} solver: draw(..., data=True)")
-        name = "krylov"
-    return SOLVERS[name].solve([drawn], k)[0]
+            raise ParameterError(f"the draw must hold its data for the {solver} solver: draw(..., data=True)")
+        asked = replace(asked, solver="krylov")
+    return asked.way.solve([drawn], asked.eigenpairs)[0]
 
 
 @pinned
@@ -217,9 +213,8 @@ def bytes_needed(
     ------
     theory.checks.ParameterError
     """
-    n = count("n", n)
-    k, name, size = _request(model, n, alpha, eigenpairs, dtype, solver, batch)
-    return _bytes_of(model, alpha, k, dtype, name, size)(n)
+    asked = _Request(model, n, alpha, eigenpairs, dtype, solver, batch)
+    return asked.bytes(asked.n)
 
 
 def preferred_solver(model: Network, n: int, alpha: float, k: int, dtype: Any = "float64") -> str:
@@ -255,120 +250,127 @@ def preferred_solver(model: Network, n: int, alpha: float, k: int, dtype: Any = 
     return "dense" if fast and machine.fits(need) else "krylov"
 
 
-def _request(
-    model: Network,
-    n: int,
-    alpha: float,
-    eigenpairs: int | None,
-    dtype: Any,
-    solver: str,
-    batch: int | None,
-) -> tuple[int, str, int]:
-    order = checks.finite_p(model) * n
-    k = min(int(model.degeneracy) + MARGIN, order) if eigenpairs is None else count("eigenpairs", eigenpairs)
-    if k > order:
-        raise ParameterError(f"eigenpairs must be at most p N = {order}, got {k}")
-    choice("solver", solver, ["auto", *SOLVERS])
-    checks.require_resolved(model, n, alpha, dtype)
-    name = preferred_solver(model, n, alpha, k, dtype) if solver == "auto" else solver
-    return k, name, 1 if batch is None else count("batch", batch)
+@dataclass(frozen=True)
+class _Request:
+    """What is sampled and how: arguments of `sample_point`, checked, their defaults filled in."""
 
+    model: Network
+    n: int
+    alpha: float
+    eigenpairs: Any
+    dtype: Any
+    solver: str
+    batch: Any = None
+    observables: Sequence[Observable] = ()
 
-def _bytes_of(model: Network, alpha: float, k: int, dtype: Any, name: str, size: int) -> Callable[[int], int]:
-    """Bytes, as a function of N, of the samples held at once: `size`, or those that a device solves together."""
+    def __post_init__(self) -> None:
+        keep, model = partial(object.__setattr__, self), self.model
+        order = checks.finite_p(model) * count("n", self.n)
+        keep("n", count("n", self.n))
+        default = min(int(model.degeneracy) + MARGIN, order)
+        keep("eigenpairs", default if self.eigenpairs is None else count("eigenpairs", self.eigenpairs))
+        if self.eigenpairs > order:
+            raise ParameterError(f"eigenpairs must be at most p N = {order}, got {self.eigenpairs}")
+        choice("solver", self.solver, ["auto", *SOLVERS])
+        checks.require_resolved(model, self.n, self.alpha, self.dtype)
+        if self.solver == "auto":
+            keep("solver", preferred_solver(model, self.n, self.alpha, self.eigenpairs, self.dtype))
+        keep("batch", 1 if self.batch is None else count("batch", self.batch))
+        for one in self.observables if isinstance(self.observables, list | tuple) else [self.observables]:
+            checks.of_type("observables", one, Observable)
 
-    def need(n: int) -> int:
-        held = size if jax.default_backend() == "cpu" else max(size, _together(model, n, name, dtype))
-        return held * SOLVERS[name].bytes(model, n, alpha, eigenpairs=k, dtype=dtype)
+    @property
+    def way(self) -> Solver:
+        """The solver of this name."""
+        return SOLVERS[self.solver]
 
-    return need
+    def together(self, n: int) -> int:
+        """How many samples are solved together."""
+        order = checks.finite_p(self.model) * n
+        if not self.way.dense:
+            return 1
+        if jax.default_backend() == "cpu":
+            return side_by_side(order)
+        return machine.solved_together(order, checks.real_dtype(self.dtype).itemsize)
 
+    def bytes(self, n: int) -> int:
+        """Of the samples held at once: `batch`, or those that a device solves together."""
+        held = self.batch if jax.default_backend() == "cpu" else max(self.batch, self.together(n))
+        return held * self.way.bytes(self.model, n, self.alpha, eigenpairs=self.eigenpairs, dtype=self.dtype)
 
-def _together(model: Network, n: int, name: str, dtype: Any) -> int:
-    """How many samples are solved together."""
-    order = checks.finite_p(model) * n
-    if not SOLVERS[name].dense:
-        return 1
-    if jax.default_backend() == "cpu":
-        return side_by_side(order)
-    return machine.solved_together(order, checks.real_dtype(dtype).itemsize)
+    def draws(self, seed: int, samples: list[int]) -> Iterator[Instance]:
+        """Of these samples, as the solver wants them."""
+        point, how = (self.model, self.n, self.alpha), {"seed": seed, "dtype": self.dtype}
+        if self.way.dense and jax.default_backend() == "cpu":
+            return draw_on_host(*point, samples, **how)
+        return (instance.draw(*point, sample=i, data=self.way.rows, **how) for i in samples)
 
+    def solved(self, drawn: list[Instance]) -> list[dict[str, Any]]:
+        """Columns of `PointResult` of these draws, solved together; one that fails costs the others nothing but another try."""
+        try:
+            found = self.way.solve(drawn, self.eigenpairs)
+        except (RuntimeError, MemoryError, np.linalg.LinAlgError) as error:  # those of JAX are RuntimeErrors
+            if len(drawn) > 1:
+                return [record for one in drawn for record in self.solved([one])]
+            first = (str(error).splitlines() or [""])[0]
+            told = machine.exhausted(error, replace(self, batch=1).bytes, self.n)
+            found = [
+                nothing(
+                    drawn[0].student, self.eigenpairs, Code.FAILED, told or f"{type(error).__name__}: {first}"
+                )
+            ]
+        shares = student_shares(
+            [pairs.vectors for pairs in found], [np.asarray(one.student) for one in drawn]
+        )
+        return [self._record(*each) for each in zip(drawn, found, shares, strict=True)]
 
-def _draws(
-    model: Network, n: int, alpha: float, seed: int, indices: list[int], dtype: Any, name: str
-) -> Iterator[Instance]:
-    if SOLVERS[name].dense and jax.default_backend() == "cpu":
-        return draw_on_host(model, n, alpha, indices, seed=seed, dtype=dtype)
-    rows = SOLVERS[name].rows
-    return (instance.draw(model, n, alpha, seed=seed, sample=i, dtype=dtype, data=rows) for i in indices)
-
-
-def _solve(
-    drawn: list[Instance], k: int, name: str, observables: Sequence[Observable] = ()
-) -> list[dict[str, Any]]:
-    """Columns of `PointResult` of these samples, solved together; one that fails costs the others nothing but another try."""
-    try:
-        solved = SOLVERS[name].solve(drawn, k)
-    except (RuntimeError, MemoryError, np.linalg.LinAlgError) as error:  # those of JAX are RuntimeErrors
-        if len(drawn) > 1:
-            return [record for one in drawn for record in _solve([one], k, name, observables)]
-        one, first = drawn[0], (str(error).splitlines() or [""])[0]
-        need = _bytes_of(one.model, one.m / one.n, k, one.student.dtype, name, 1)
-        reason = machine.exhausted(error, need, one.n) or f"{type(error).__name__}: {first}"
-        blank = np.full(k, np.nan)
+    def _record(self, drawn: Instance, pairs: Eigenpairs, shares: NDArray) -> dict[str, Any]:
+        signal, stats, reason = pairs.signal, pairs.stats, ""
+        if pairs.code is Code.FAILED:
+            reason = stats["failure"]
+        elif pairs.code is not Code.CONVERGED:
+            details = [
+                f"largest residual {np.max(pairs.residuals):.2g}",
+                *(f"{name} {stats[name]}" for name in stats),
+            ]
+            reason = f"{pairs.code.name.lower().replace('_', ' ')}: {', '.join(details)}"
         # NaN, not absent: the columns of a run have one shape whatever failed.
-        columns = dict.fromkeys(OF_PAIRS, blank)
-        measured = [blank if each.of_pairs else np.nan for each in observables]
-        ended = {"max_overlap_rank": -1, "codes": Code.FAILED, "reasons": reason, "measured": measured}
-        return [columns | ended]
-    vectors = [pairs.vectors for pairs in solved]
-    shares = student_shares(vectors, [np.asarray(one.student) for one in drawn])
-    return [_record(*each, observables) for each in zip(drawn, solved, shares, strict=True)]
+        blank = np.full(self.eigenpairs, np.nan)
+        rows = np.asarray(drawn.teacher), np.asarray(drawn.student)
+        return {
+            "eigenvalues": pairs.values,
+            "residuals": pairs.residuals,
+            "overlaps": blank if signal is None else signal.q2,
+            "student_shares": shares,
+            "max_overlap_rank": -1 if signal is None else signal.rank,
+            "codes": pairs.code,
+            "reasons": reason,
+            "measured": {one.name: one.of(pairs, *rows) for one in self.observables},
+        }
 
+    def collected(self, samples: list[int], records: list[dict[str, Any]]) -> PointResult:
+        """The records of these samples as one result."""
 
-def _record(
-    drawn: Instance, pairs: Eigenpairs, shares: NDArray, observables: Sequence[Observable]
-) -> dict[str, Any]:
-    signal, reason = pairs.signal, ""
-    if pairs.code is not Code.CONVERGED:
-        details = [f"largest residual {np.max(pairs.residuals):.2g}"]
-        details += [f"{name} {value}" for name, value in pairs.stats.items()]
-        reason = f"{pairs.code.name.lower().replace('_', ' ')}: {', '.join(details)}"
-    rows = np.asarray(drawn.teacher), np.asarray(drawn.student)
-    return {
-        "eigenvalues": pairs.values,
-        "residuals": pairs.residuals,
-        "overlaps": np.full(len(pairs.values), np.nan) if signal is None else signal.q2,
-        "student_shares": shares,
-        "max_overlap_rank": -1 if signal is None else signal.rank,
-        "codes": pairs.code,
-        "reasons": reason,
-        "measured": [each.of(pairs.values, pairs.vectors, *rows) for each in observables],
-    }
+        def column(values: list[Any], dtype: Any = np.float64, of_pairs: bool = False) -> NDArray:
+            return np.array(values, dtype).reshape(-1, *[self.eigenpairs] * of_pairs)
 
-
-def _collected(
-    indices: list[int], records: list[dict[str, Any]], k: int, name: str, observables: Sequence[Observable]
-) -> PointResult:
-    def column(part: str, dtype: Any = np.float64, *shape: int) -> NDArray:
-        return np.array([record[part] for record in records], dtype).reshape(-1, *shape)
-
-    codes, measured = column("codes", np.int8), [record["measured"] for record in records]
-    return PointResult(
-        **{part: column(part, np.float64, k) for part in OF_PAIRS},
-        samples=np.array(indices, np.int64),
-        max_overlap_rank=column("max_overlap_rank", np.int64),
-        status=np.where(codes == Code.CONVERGED, DONE, FAILED).astype(np.int8),
-        codes=codes,
-        reasons=tuple(record["reasons"] for record in records),
-        solver=name,
-        measured={
-            one.name: np.array([row[i] for row in measured], np.float64).reshape(
-                (-1, k) if one.of_pairs else -1
-            )
-            for i, one in enumerate(observables)
-        },
-    )
+        columns = {
+            name: [record[name] for record in records] for name in (*OF_PAIRS, "max_overlap_rank", "codes")
+        }
+        codes = column(columns["codes"], np.int8)
+        return PointResult(
+            **{name: column(columns[name], of_pairs=True) for name in OF_PAIRS},
+            samples=column(samples, np.int64),
+            max_overlap_rank=column(columns["max_overlap_rank"], np.int64),
+            status=np.where(codes == Code.CONVERGED, DONE, FAILED).astype(np.int8),
+            codes=codes,
+            reasons=tuple(record["reasons"] for record in records),
+            solver=self.solver,
+            measured={
+                one.name: column([record["measured"][one.name] for record in records], of_pairs=one.of_pairs)
+                for one in self.observables
+            },
+        )
 
 
 @pinned

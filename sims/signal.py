@@ -1,4 +1,4 @@
-"""What is measured on eigenpairs of the Hessian: squared overlaps with the signal space, the gap, functions of one's own.
+"""What is measured on eigenpairs of the Hessian: squared overlaps with the signal space, functions of one's own.
 
 The signal space is the span over student rows k and teacher rows l of e_k (x) w*_l / sqrt(N): p p_star
 dimensions. The squared overlap q2 of a unit vector is the squared norm of its projection there. Over a
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from sims.backend import HIGHEST, pinned
 from sims.checks import reals
+from sims.solvers import Eigenpairs
 from theory.checks import ParameterError, count, shown
 
 MOST = 2**22  # entries of the vectors that an observable is tried on
@@ -93,18 +94,6 @@ def signal_vectors(teacher: ArrayLike, p: int) -> NDArray:
     return basis
 
 
-def gap(values: ArrayLike, degeneracy: int) -> float:
-    """Distance from the p p_star lowest eigenvalues to the next one up; NaN if that one is absent.
-
-    Raises ParameterError.
-
-    >>> gap([-3.0, -1.0, 0.0], 1)
-    2.0
-    """
-    found, last = reals("values", values, None), count("degeneracy", degeneracy)
-    return float(found[last] - found[last - 1]) if len(found) > last else math.nan
-
-
 @dataclass(frozen=True)
 class Observable:
     """A function with what it gives.
@@ -118,11 +107,19 @@ class Observable:
     value: Callable[..., Any]
     of_pairs: bool
 
-    def of(
-        self, values: NDArray, vectors: NDArray, teacher: NDArray, student: NDArray
-    ) -> NDArray[np.float64]:
-        """Its numbers of one sample, () or (k,); ParameterError where it fails or gives others."""
-        found = _called(self.name, self.value, values, vectors, teacher, student)
+    def of(self, pairs: Eigenpairs, teacher: NDArray, student: NDArray) -> NDArray[np.float64]:
+        """Its numbers of one sample, () or (k,), NaN where the solve gave nothing; ParameterError where it fails or gives
+        others."""
+        if not np.all(np.isfinite(pairs.values)):
+            return np.full(len(pairs.values) if self.of_pairs else (), np.nan)
+        found = _called(
+            self.name,
+            self.value,
+            values=pairs.values,
+            vectors=pairs.vectors,
+            teacher=teacher,
+            student=student,
+        )
         if (found.ndim == 1) != self.of_pairs:
             raise ParameterError(
                 f"observable {self.name} must always give as many numbers, got shape {found.shape}"
@@ -156,21 +153,15 @@ def tried(name: str, value: Callable[..., Any], p: int, p_star: int, n: int, k: 
     vectors = np.linalg.qr(rng.standard_normal((p * n, k)))[0]
     rows = rng.standard_normal((p + p_star, n))
     rows *= np.sqrt(n) / np.linalg.norm(rows, axis=1, keepdims=True)
-    found = _called(name, value, np.linspace(-1.0, -0.5, k), vectors, rows[p:], rows[:p])
+    values = np.linspace(-1.0, -0.5, k)
+    found = _called(name, value, values=values, vectors=vectors, teacher=rows[p:], student=rows[:p])
     return Observable(name, value, found.ndim == 1)
 
 
-def _called(
-    name: str,
-    value: Callable[..., Any],
-    values: NDArray,
-    vectors: NDArray,
-    teacher: NDArray,
-    student: NDArray,
-) -> NDArray[np.float64]:
-    """What the function gives, () or (k,)."""
+def _called(name: str, value: Callable[..., Any], **arrays: NDArray) -> NDArray[np.float64]:
+    """What the function gives of these arrays, () or (k,)."""
     try:
-        given = value(values=values, vectors=vectors, teacher=teacher, student=student)
+        given = value(**arrays)
         found = np.asarray(given)
     except ParameterError:
         raise
@@ -180,8 +171,9 @@ def _called(
         ) from None
     if found.dtype.kind not in "biuf":
         raise ParameterError(f"observable {name} must give real numbers, got {shown(given)}")
-    if found.shape not in ((), values.shape):
+    k = len(arrays["values"])
+    if found.shape not in ((), (k,)):
         raise ParameterError(
-            f"observable {name} must give a number, or one for each of {len(values)} eigenpairs, got shape {found.shape}"
+            f"observable {name} must give a number, or one for each of {k} eigenpairs, got shape {found.shape}"
         )
     return found.astype(np.float64)

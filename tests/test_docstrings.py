@@ -56,7 +56,7 @@ USED = {
     "sims.krylov.solver": ["lowest_krylov"],
     "sims.operator": ["hessian_operator"],
     "sims.sampling": ["lowest", "sample_grid", "sample_point"],
-    "sims.signal": ["gap", "overlaps", "signal_vectors"],
+    "sims.signal": ["overlaps", "signal_vectors"],
 }
 
 

@@ -18,7 +18,7 @@ The descent keeps the sum of all its forces (`sims.dynamics.flow`), and its stud
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -28,11 +28,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sims.backend import pinned
-from sims.dynamics.problem import riemannian_hessian, row_products, whole
-from sims.hessian import dense_blas, functions_of
-from sims.instance import Instance, outputs
+from sims.dynamics.problem import riemannian_hessian
+from sims.hessian import dense_blas
+from sims.instance import Instance, outputs, preactivations
 from sims.krylov.solver import lowest_krylov
-from sims.operator import HessianOperator, weighted
+from sims.operator import HessianOperator, hessian_operator
 from sims.rows import Rows, rows_of, single
 from sims.signal import overlaps
 from sims.solvers import Code, Eigenpairs
@@ -54,7 +54,6 @@ RECORDS = 64  # of those before a moment, whose forces are conditioned on
 NAMES = tuple(f"{route}_{part}" for route, parts in PARTS.items() for part in parts)
 
 
-@pinned
 def hessians(
     model: Network, data: Array, teacher: Array, student: Array, y: Array | None = None
 ) -> tuple[Array, Array]:
@@ -64,13 +63,10 @@ def hessians(
 
     The Riemannian one has its p normal directions at an eigenvalue above its spectrum (its Frobenius norm).
     """
-    wide, lam = network(model), data @ student.T
-    y = wide.outputs(data @ teacher.T) if y is None else y
-    plain = dense_blas(data, np.asarray(wide.weights(lam, y)))
-    problem = whole(jnp.asarray(data), jnp.asarray(y), model.a, functions_of(model))
-    gradient = np.asarray(problem.gradient(jnp.asarray(lam)))
-    tangential = riemannian_hessian(student, gradient, plain)
-    return plain, riemannian_hessian(student, gradient, plain, lift=float(np.linalg.norm(tangential)))
+    lam = data @ student.T
+    y = network(model).outputs(data @ teacher.T) if y is None else y
+    plain = dense_blas(data, np.asarray(model.weights(lam, y)))
+    return plain, riemannian_hessian(student, force(model, lam, y).T @ data, plain)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,20 +129,17 @@ def operators(
 
     y (M,) outputs of the teacher with noise; rows those of the instance (`sims.rows.rows_of`).
     """
-    model, p = instance.model, len(student)
-    points = [(model, instance.m)]
-    plain = weighted(rows, student, instance.teacher, points, key=instance.key)
-    data = jnp.asarray(instance.data)[: instance.m]
-    w = jnp.asarray(student, data.dtype)
-    gradient = whole(data, jnp.asarray(y), model.a, functions_of(model)).gradient(data @ w.T)
-    unit = plain.units[0]
-    curvature = row_products(w, gradient) / unit
+    there, p = replace(instance, student=jnp.asarray(student, rows.dtype)), len(student)
+    plain, (lam, _) = hessian_operator(there, rows=rows), preactivations(there)
+    # w . X' f = (X w) . f
+    curvature = np.sum(lam * force(instance.model, lam, y), axis=0) / (instance.n * plain.units[0])
     # weights are below 2 units, and eigenvalues below those of X'X times that
     widest = 1.0 if instance.roots is None else float(np.max(instance.roots)) ** 2
-    bound = 4 * widest * (1 + math.sqrt(instance.m / instance.n)) ** 2 + float(jnp.max(jnp.abs(curvature)))
-    normals = (w / jnp.linalg.norm(w, axis=1, keepdims=True)).T[:, :, None]
-    own = {"normals": normals, "curvature": curvature.reshape(1, p, 1), "lift": bound}
-    return plain, RiemannianOperator(plain.rows, plain.parts, p, plain.units, **own)
+    bound = 4 * widest * (1 + math.sqrt(instance.m / instance.n)) ** 2 + float(np.max(np.abs(curvature)))
+    normals = student / np.linalg.norm(student, axis=1, keepdims=True)
+    own = {"normals": normals.T[:, :, None], "curvature": curvature.reshape(1, p, 1)}
+    arrays = {name: jnp.asarray(value, rows.dtype) for name, value in own.items()}
+    return plain, RiemannianOperator(plain.rows, plain.parts, p, plain.units, **arrays, lift=bound)
 
 
 @pinned
@@ -164,50 +157,40 @@ def lowest_along(
     points, p, n = students.shape
     if eigenpairs > p * (n - 1):
         raise ParameterError(f"eigenpairs must be at most p (N - 1) = {p * (n - 1)}, got {eigenpairs}")
-    y = outputs(instance) if y is None else y
-    dense = p * n <= DENSE_ORDER if dense is None else dense
-    values = np.empty((points, len(FRAMES), eigenpairs))
-    known = np.empty_like(values)
-    solve = _dense_pairs(instance, y, eigenpairs) if dense else _krylov_pairs(instance, y, eigenpairs)
+    y, rows = outputs(instance) if y is None else y, _rows_unless(dense, instance)
+    values = np.full((points, len(FRAMES), eigenpairs), np.nan)
+    known = values.copy()
     for t, student in enumerate(students):
-        for frame, pairs in enumerate(solve(student)):
-            good = pairs.code is Code.CONVERGED
-            values[t, frame] = pairs.values if good else np.nan
-            known[t, frame] = overlaps(pairs.vectors, instance.teacher) if good else np.nan
+        for frame, pairs in enumerate(_pairs(instance, student, y, eigenpairs, rows)):
+            if pairs.code is Code.CONVERGED:
+                values[t, frame] = pairs.values
+                known[t, frame] = overlaps(pairs.vectors, instance.teacher)
     return values, known
 
 
 @pinned
-def lowest_plain(
-    instance: Instance, student: Array, y: Array, k: int, *, dense: bool | None = None
-) -> Eigenpairs:
-    """The k lowest eigenpairs of the plain Hessian of an instance, drawn with its data, at student (p, N); y (M,), dense as in
+def lowest_plain(instance: Instance, student: Array, y: Array, k: int) -> Eigenpairs:
+    """The k lowest eigenpairs of the plain Hessian of an instance, drawn with its data, at student (p, N); y (M,) as in
     `lowest_along`."""
-    dense = student.size <= DENSE_ORDER if dense is None else dense
-    solve = _dense_pairs(instance, y, k) if dense else _krylov_pairs(instance, y, k)
-    return next(solve(student))
+    return next(_pairs(instance, student, y, k, _rows_unless(None, instance)))
 
 
-def _dense_pairs(instance: Instance, y: Array, k: int) -> Callable[[Array], Iterator[Eigenpairs]]:
-    data = np.asarray(instance.data, np.float64)[: instance.m]
-    teacher = np.asarray(instance.teacher, np.float64)
-
-    def solve(student: Array) -> Iterator[Eigenpairs]:
-        for hessian in hessians(instance.model, data, teacher, student, y):
-            yield lowest_dense(hessian, k, overwrite=True)
-
-    return solve
+def _rows_unless(dense: bool | None, instance: Instance) -> Rows | None:
+    """The rows of an instance whose Hessians are known by products; None where matrices are formed."""
+    dense = instance.student.size <= DENSE_ORDER if dense is None else dense
+    return None if dense else rows_of(instance)
 
 
-def _krylov_pairs(instance: Instance, y: Array, k: int) -> Callable[[Array], Iterator[Eigenpairs]]:
-    rows = rows_of(instance)
-    settings, degeneracy = SETTINGS[str(rows.dtype)], int(instance.model.degeneracy)
-
-    def solve(student: Array) -> Iterator[Eigenpairs]:
+def _pairs(instance: Instance, student: Array, y: Array, k: int, rows: Rows | None) -> Iterator[Eigenpairs]:
+    """The k lowest pairs of the plain and of the Riemannian Hessian at student."""
+    if rows is None:
+        data, teacher = (np.asarray(x, np.float64) for x in (instance.data, instance.teacher))
+        for matrix in hessians(instance.model, data[: instance.m], teacher, student, y):
+            yield lowest_dense(matrix, k, overwrite=True)
+    else:
+        settings, degeneracy = SETTINGS[str(rows.dtype)], int(instance.model.degeneracy)
         for operator in operators(instance, student, y, rows):
             yield lowest_krylov(operator, k, degeneracy=degeneracy, settings=settings)
-
-    return solve
 
 
 @pinned

@@ -23,13 +23,12 @@ from numpy.typing import NDArray
 
 from sims.backend import power_of_two
 from sims.checks import reals
-from sims.hessian import Functions, functions_of, weight_parts
+from sims.hessian import form
 from theory.model import Network
 from theory.model.activations import read, shifted
 from theory.path import Data
 
 Array = Any  # NumPy's, or JAX's
-QUADRATIC = functions_of(Network())
 ONE_BY_ONE = 4  # vectors up to which products one by one are faster than a product of matrices of so few rows
 _GAUSS = np.polynomial.legendre.leggauss(4)
 
@@ -50,13 +49,16 @@ def row_products(student: Array, vector: Array) -> Array:
     return (student * vector).sum(axis=-1) / student.shape[-1]
 
 
-def riemannian_hessian(student: NDArray, gradient: NDArray, hessian: NDArray, lift: float = 0.0) -> NDArray:
+def riemannian_hessian(
+    student: NDArray, gradient: NDArray, hessian: NDArray, lift: float | None = None
+) -> NDArray:
     """Second derivative along geodesics, as a matrix (pN, pN) on the host, block-major (k N + i).
 
     student  (p, N) rows of norm sqrt(N); gradient (p, N) and hessian (pN, pN) of the loss in the surrounding space
     lift     eigenvalue given to the p normal directions, which the tangent space does not contain. The matrix is
              P (H - diag(w_k . gradient_k / N)) P + lift (1 - P), P the projection on the tangent space; put
-             `lift` above the spectrum to keep those directions away from its lower end.
+             `lift` above the spectrum to keep those directions away from its lower end. None: the Frobenius norm of the
+             rest, which lies above
 
     Derivation: along the great circle w_k(t) with speed v_k, the loss has second derivative v.H v + gradient .
     w''(0), and w_k''(0) = -w_k |v_k|^2 / N.
@@ -72,7 +74,9 @@ def riemannian_hessian(student: NDArray, gradient: NDArray, hessian: NDArray, li
     crossed = shifted @ normal
     # P S P + lift Q, Q = 1 - P, written so that the result is symmetric to the last bit
     half = normal @ (crossed.T - (normal.T @ crossed) @ normal.T / 2)
-    return shifted - (half + half.T) + lift * (normal @ normal.T)
+    tangential = shifted - (half + half.T)
+    lift = float(np.linalg.norm(tangential)) if lift is None else lift
+    return tangential + lift * (normal @ normal.T)
 
 
 class Matrix(NamedTuple):
@@ -129,19 +133,19 @@ class Spread(NamedTuple):
         return self.data.pull(forces) * self.roots
 
 
-def loss_unit(functions: Functions, a: float) -> float:
+def loss_unit(model: Network, a: float) -> float:
     """What the loss is descended in units of: the power of two at or above its slope |l'| at label 1 and output 2.
 
-    >>> loss_unit(QUADRATIC, 0.5), loss_unit(QUADRATIC, 7.0)
+    >>> loss_unit(Network(), 0.5), loss_unit(Network(), 7.0)
     (1.0, 0.125)
     """
-    slope = abs(float(functions.loss[1](np.float64(1.0), np.float64(2.0), float(a), np)))
+    slope = abs(float(model.rule.first(np.float64(1.0), np.float64(2.0), float(a), np)))
     unit = power_of_two(slope)
     return unit if unit >= slope else 2 * unit
 
 
 class Problem(NamedTuple):
-    """What is descended: data, outputs and loss of one sample, numbers in float64, and the functions of the model.
+    """What is descended: data, outputs and loss of one sample, numbers in float64, and the form of the model.
 
     y, kept  (M,) outputs, and which rows count: both zero for rows that pad
     a, unit  parameter of the loss, and what the loss is in units of (`loss_unit`)
@@ -153,7 +157,7 @@ class Problem(NamedTuple):
     kept: Array
     a: Array
     unit: Array
-    functions: Functions
+    model: Network
     nodes: tuple[int, int] = (4, 4)
 
     def preactivations(self, student: Array) -> Array:
@@ -163,21 +167,21 @@ class Problem(NamedTuple):
     def outputs(self, lam: Array) -> Array:
         """yhat (M,) in float64 of preactivations lam (M, p)."""
         xp = lam.__array_namespace__()
-        return self.functions.student_outputs(lam, xp).astype(np.float64)
+        return self.model.student_outputs(lam, xp).astype(np.float64)
 
     def pulls(self, yhat: Array) -> Array:
         """l' (M,) at outputs yhat."""
-        return self.functions.loss[1](self.y, yhat, self.a, yhat.__array_namespace__()) / self.unit
+        return self.model.rule.first(self.y, yhat, self.a, yhat.__array_namespace__()) / self.unit
 
     def value(self, lam: Array) -> Array:
         """The loss of preactivations lam (M, p)."""
         xp = lam.__array_namespace__()
-        value = self.functions.loss[0](self.y, self.outputs(lam), self.a, xp)
+        value = self.model.rule.value(self.y, self.outputs(lam), self.a, xp)
         return (xp.sum(self.kept * value) / self.unit).astype(lam.dtype)
 
     def forces(self, lam: Array) -> Array:
         """Its derivatives (M, p) in the preactivations."""
-        slopes = self.functions.slopes(lam, lam.__array_namespace__())
+        slopes = self.model.slopes(lam, lam.__array_namespace__())
         return self.pulls(self.outputs(lam)).astype(lam.dtype)[:, None] * slopes
 
     def gradient(self, lam: Array) -> Array:
@@ -203,7 +207,7 @@ class Problem(NamedTuple):
         curvature  (p,) w_k . gradient_k / N of the whole gradient
         """
         xp = lam.__array_namespace__()
-        d, c, g = weight_parts(self.functions, self.a, lam.astype(np.float64), self.y, xp)
+        d, c, g = self.model.weight_parts(lam.astype(np.float64), self.y, self.a, xp)
         d, c, g = (part.astype(lam.dtype) for part in (d / self.unit, c / self.unit, g))
         moved = self.data.push(vector)
         weight = d * moved + g * (c * xp.sum(g * moved, axis=-1))[:, None]
@@ -211,9 +215,9 @@ class Problem(NamedTuple):
 
     def drop(self, start: Array, change: Array) -> Array:
         """The change of the loss from preactivations `start` (M, p) to `start + change`, to rounding of itself."""
-        xp, slope, inner = start.__array_namespace__(), self.functions.activation[1], self.functions
-        shift = shifted(start, inner.bias, xp)
-        moved = read(change_of(lambda x: slope(x, xp), shift, change, self.nodes[0]), inner.readout, xp)
+        xp, model = start.__array_namespace__(), self.model
+        shift, slope = shifted(start, model.bias, xp), model.student.first
+        moved = read(change_of(lambda x: slope(x, xp), shift, change, self.nodes[0]), model.readout, xp)
         drop = change_of(self.pulls, self.outputs(start), moved.astype(np.float64), self.nodes[1])
         return xp.sum(self.kept * drop).astype(change.dtype)
 
@@ -224,18 +228,10 @@ class Problem(NamedTuple):
         return (16 * np.finfo(lam.dtype).eps * sizes).astype(lam.dtype)
 
 
-def whole(data: Array, y: Array, a: float | Array, functions: Functions = QUADRATIC) -> Problem:
-    """The problem of data (M, N) and outputs y (M,), of which every row counts, in the loss's own units."""
-    xp, one = data.__array_namespace__(), np.ones((), np.float64)
-    y, a = xp.asarray(y, np.float64), xp.asarray(a, np.float64)
-    return Problem(Matrix(data), y, xp.ones(y.shape, np.float64), a, one, functions)
-
-
 def problem_of(model: Network, data: Data, y: Array) -> Problem:
-    """The problem of a model, data known by products, and outputs y (M,) with their noise."""
-    functions, y = functions_of(model), np.asarray(y, np.float64)
-    a, unit = np.float64(model.a), np.float64(loss_unit(functions, model.a))
-    return Problem(data, y, np.ones_like(y), a, unit, functions, nodes_of(functions, model.a))
+    """The problem of a model, data known by products, and outputs y (M,) with their noise: every row counts."""
+    a, unit, y = np.float64(model.a), np.float64(loss_unit(model, model.a)), y.astype(np.float64)
+    return Problem(data, y, np.ones(y.shape), a, unit, form(model), nodes_of(model, model.a))
 
 
 def change_of(slope: Callable[[Any], Any], start: Array, step: Array, nodes: int) -> Array:
@@ -254,14 +250,13 @@ def _nodes(value: Callable[[Any], Any], slope: Callable[[Any], Any]) -> int:
     return 1 if np.allclose(step * slope(start + step / 2), exact, rtol=1e-12, atol=0) else 4
 
 
-def nodes_of(functions: Functions, a: float) -> tuple[int, int]:
+def nodes_of(model: Network, a: float) -> tuple[int, int]:
     """The nodes that differences of the activation and of the loss need."""
-    s, first, _ = functions.activation
-    value, pull, _ = functions.loss
+    student, rule = model.student, model.rule
     b = min(max(a, 1e-3), 1e3)  # where the probes' differences keep their digits
     return (
-        _nodes(lambda x: s(x, np), lambda x: first(x, np)),
-        _nodes(lambda x: value(np.ones(3), x, b, np), lambda x: pull(np.ones(3), x, b, np)),
+        _nodes(lambda x: student.value(x, np), lambda x: student.first(x, np)),
+        _nodes(lambda x: rule.value(np.ones(3), x, b, np), lambda x: rule.first(np.ones(3), x, b, np)),
     )
 
 

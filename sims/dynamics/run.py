@@ -27,12 +27,12 @@ from sims.backend import pinned
 from sims.checks import real_dtype, reals
 from sims.dynamics.flow import DYNAMICS, RUNNING, End, Numbers, Rules, State, started
 from sims.dynamics.methods import Method
-from sims.dynamics.problem import QUADRATIC, Array, Matrix, Problem, Spread, loss_unit, nodes_of, problem_of
-from sims.hessian import Functions
+from sims.dynamics.problem import Array, Matrix, Problem, Spread, loss_unit, nodes_of, problem_of
+from sims.hessian import form
 from sims.instance import draw, outputs
 from sims.machine import planned_bytes
-from theory.checks import ParameterError, choice, count, positive
-from theory.model.network import Network
+from theory.checks import ParameterError, choice, count
+from theory.model.network import Network, network
 from theory.path import Data
 from theory.path.deferred import Deferred
 
@@ -254,35 +254,32 @@ class Path(NamedTuple):
 
 @pinned
 def descend_batch(
+    model: Network,
     data: Array,
     y: Array,
     student: Array,
-    a: float,
     rules: Rules | None = None,
     *,
     group: int | None = None,
-    functions: Functions = QUADRATIC,
     samples: int | None = None,
     keeping: bool = False,
 ) -> Path:
     """Gradient descent of a batch of samples from the given students.
 
+    model    of which the functions and a count: noise is in the labels
     data     (S, M, N), rows of zeros allowed; y (S, M) their labels
     student  (S, p, N) starts; rows are scaled to norm sqrt(N)
-    a        parameter of the loss
     group    samples run side by side (vmapped), the groups one after another in one compiled loop. None takes
              1 on a CPU, where one sample's data stays in the cache (all side by side was 2 times slower at N = 100,
              M = 400) and a sample that has converged costs nothing more, and all of them elsewhere.
 
-    functions  of the model (`sims.hessian.functions_of`); by default those of the committee
     samples    rows that count, M of them; the others pad. None: all
     keeping    whether sums of the forces are kept
     Returns a Path, with loss, gradient and time in float64. A sample that fails (STALLED, NOT_FINITE) keeps its last good
     point and does not disturb the others.
-    Raises ParameterError if the shapes do not fit or a is not positive.
+    Raises ParameterError if the shapes do not fit.
     """
     rules = Rules() if rules is None else rules
-    positive("a", a)
     data, student = (jnp.asarray(reals(name, x)) for name, x in (("data", data), ("student", student)))
     y = reals("y", y)
     if data.ndim != 3:
@@ -295,7 +292,7 @@ def descend_batch(
     if group is None:
         group = 1 if jax.default_backend() == "cpu" else number
     group = min(count("group", group), max(number, 1))
-    unit = loss_unit(functions, a)
+    a, unit = network(model).a, loss_unit(model, model.a)
     kept = np.arange(m) < (m if samples is None else count("samples", samples))
     # made by NumPy: of JAX each operation would be compiled for each shape
     rows, each = np.broadcast_to(kept, y.shape), (np.full(number, value) for value in (a, unit))
@@ -306,8 +303,8 @@ def descend_batch(
         student,
         rules.numbers(data.dtype, jnp.asarray),
         group,
-        functions,
-        nodes_of(functions, a),
+        form(model),
+        nodes_of(model, a),
         rules.dynamics,
         keeping,
     )
@@ -325,7 +322,7 @@ def _descend(
     student: Array,
     rules: Numbers,
     group: int,
-    functions: Functions,
+    model: Network,
     nodes: tuple[int, int],
     dynamics: str,
     keeping: bool,
@@ -336,7 +333,7 @@ def _descend(
     def one(sample: tuple[Array, tuple[Array, ...], Array]) -> Path:
         """That of one sample: a scan over records, in each a while loop over steps."""
         x, (y, kept, a, unit), start = sample
-        problem = Problem(Matrix(x), y, kept, a, unit, functions, nodes)
+        problem = Problem(Matrix(x), y, kept, a, unit, model, nodes)
 
         def record(state: State, length: Array) -> tuple[State, tuple[Array, ...]]:
             state = jax.lax.while_loop(

@@ -25,7 +25,6 @@ from sims.dynamics import hessians as landscape
 from sims.dynamics import starts
 from sims.dynamics.flow import End, Rules
 from sims.dynamics.run import descend_batch
-from sims.hessian import functions_of
 from sims.instance import draw, outputs, padded
 from sims.krylov import krylov_bytes
 from sims.machine import allotted, planned_bytes
@@ -265,16 +264,8 @@ def _batch(
     y = np.zeros(data.shape[:2])
     y[:, :m] = [outputs(d) for d in draws]
     students, reasons = _starts(draws, data, y, m, starts.start_of(start), indices)
-    path = descend_batch(
-        data,
-        jnp.asarray(y),
-        jnp.asarray(students, data.dtype),
-        model.a,
-        rules,
-        functions=functions_of(model),
-        samples=m,
-        keeping=theory,
-    )
+    start_points = jnp.asarray(students, data.dtype)
+    path = descend_batch(model, data, jnp.asarray(y), start_points, rules, samples=m, keeping=theory)
     kept, used = (np.asarray(x, dtype=np.float64) for x in (path.student, path.used))
     code = np.asarray(path.code)
     values = np.full((len(indices), len(moments), len(landscape.FRAMES), eigenpairs), np.nan)

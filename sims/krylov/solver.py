@@ -23,22 +23,21 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import eigh
 
-from sims.backend import HIGHEST, pinned, power_of_two
+from sims.backend import HIGHEST, pinned
 from sims.krylov import Plan, Settings
 from sims.krylov.basis import orthonormal
 from sims.krylov.space import WAIT, Space
 from sims.machine import allotted
-from sims.operator import HessianOperator
-from sims.solvers import Code, Eigenpairs
-from theory.checks import ParameterError, count, shown
+from sims.operator import HessianOperator, one_set
+from sims.solvers import Code, Eigenpairs, nothing
+from theory.checks import count
 
 FRESH = 2  # searches begun anew from what was found, at most
 # Yields blocks and is sent their products. Of its pairs, one block with vectors (order, b) in the operator's order of rows, the
@@ -46,94 +45,8 @@ FRESH = 2  # searches begun anew from what was found, at most
 Search = Generator[jax.Array, jax.Array, Eigenpairs]
 
 
-@runtime_checkable
-class BlockOperator(Protocol):
-    """Symmetric matrices, all of one order: `sets` of them, known by their products with blocks (order, b).
-
-    Each is known in a unit of its own, a power of two near its size: the squares of what is computed then neither under- nor
-    overflow.
-    """
-
-    @property
-    def order(self) -> int:
-        """Rows of each matrix."""
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Precision of the products."""
-
-    @property
-    def sets(self) -> int:
-        """Number of matrices."""
-
-    @property
-    def units(self) -> Sequence[float]:
-        """One a set."""
-
-    def product(self, chosen: Sequence[int], blocks: Sequence[jax.Array]) -> list[jax.Array]:
-        """H V in the set's unit for one block of each chosen set."""
-
-    def lowered(self) -> BlockOperator | None:
-        """The same matrices in float32, or None."""
-
-    def ordered(self, vectors: jax.Array) -> jax.Array:
-        """Vectors (order, k) from the operator's order of rows to block-major."""
-
-
-def block_operator(operator: Any, *, one_set: bool = False) -> BlockOperator:
-    """`operator`, a BlockOperator, of one set if so asked; else ParameterError."""
-    if not isinstance(operator, BlockOperator):
-        parts = "order, dtype, sets, units, product, lowered, ordered"
-        raise ParameterError(f"operator must have {parts}, got {shown(operator)}")
-    if one_set and operator.sets != 1:
-        raise ParameterError(f"operator must be an operator of one set, got {operator.sets}")
-    return operator
-
-
-# sizes from its inverse to it are left as they are: squares of float32 numbers hold out this far
-MILD = 2.0**60
-
-
-@dataclass(frozen=True)
-class InUnits:
-    """A `BlockOperator` whose products are divided by `own`, powers of two, one a set."""
-
-    whole: BlockOperator
-    own: tuple[float, ...]
-    order: int
-    dtype: np.dtype
-    sets: int
-    units: tuple[float, ...]
-
-    def product(self, chosen: Sequence[int], blocks: Sequence[jax.Array]) -> list[jax.Array]:
-        """H V in the set's unit for one block of each chosen set."""
-        products = self.whole.product(chosen, blocks)
-        return [product / self.own[i] for i, product in zip(chosen, products, strict=True)]
-
-    def lowered(self) -> None:
-        """None: float32 has no such numbers."""
-
-    def ordered(self, vectors: jax.Array) -> jax.Array:
-        """Vectors (order, k) from the operator's order of rows to block-major."""
-        return self.whole.ordered(vectors)
-
-
-def in_units(operator: BlockOperator) -> BlockOperator:
-    """The operator in units near its size, which one product shows; one of ours has them already."""
-    if isinstance(operator, HessianOperator):
-        return operator
-    vector = np.random.default_rng(0).standard_normal((operator.order, 1))
-    probe = jnp.asarray(vector / np.linalg.norm(vector), operator.dtype)
-    products = operator.product(range(operator.sets), [probe] * operator.sets)
-    own = tuple(power_of_two(float(jnp.max(jnp.abs(product)))) for product in products)
-    if all(1 / MILD <= unit <= MILD for unit in own):
-        return operator
-    units = tuple(unit * more for unit, more in zip(operator.units, own, strict=True))
-    return InUnits(operator, own, operator.order, operator.dtype, operator.sets, units)
-
-
 def lowest_krylov(
-    operator: BlockOperator, k: int, *, degeneracy: int = 1, settings: Settings | None = None
+    operator: HessianOperator, k: int, *, degeneracy: int = 1, settings: Settings | None = None
 ) -> Eigenpairs:
     """The k lowest eigenpairs of an operator of one set, vectors block-major (index k N + i) on the host.
 
@@ -149,16 +62,15 @@ def lowest_krylov(
     >>> lowest_krylov(operator, 3).values.shape
     (3,)
     """
-    block_operator(operator, one_set=True)
-    return lowest_of_sets(operator, k, degeneracy=degeneracy, settings=settings)[0]
+    return lowest_of_sets(one_set(operator), k, degeneracy=degeneracy, settings=settings)[0]
 
 
 @pinned
 def lowest_of_sets(
-    operator: BlockOperator, k: int, *, degeneracy: int = 1, settings: Settings | None = None
+    operator: HessianOperator, k: int, *, degeneracy: int = 1, settings: Settings | None = None
 ) -> list[Eigenpairs]:
     """The k lowest eigenpairs of every set of an operator; each step one pass over the data serves all sets."""
-    operator, k = in_units(block_operator(operator)), count("k", k)
+    k = count("k", k)
     settings = Settings() if settings is None else settings
     plan = Plan.of(operator.order, operator.dtype, k, degeneracy, settings)
     lowered = operator.lowered() if plan.mixed and operator.order > plan.smallest else None
@@ -171,7 +83,7 @@ def lowest_of_sets(
 
 
 def drive(
-    operator: BlockOperator, lowered: BlockOperator | None, solvers: Sequence[Search]
+    operator: HessianOperator, lowered: HessianOperator | None, solvers: Sequence[Search]
 ) -> list[Eigenpairs]:
     """Run one solver for each set to its end, all in step: products together, what follows them by a few threads.
 
@@ -250,10 +162,8 @@ def whole(order: int, dtype: np.dtype, plan: Plan) -> Search:
         unit = np.zeros((order, plan.block), dtype)
         unit[np.arange(start, stop), np.arange(stop - start)] = 1
         matrix[:, start:stop] = np.asarray((yield jnp.asarray(unit)))[:, : stop - start]
-    blank = np.full(plan.k, np.nan)
     if not np.all(np.isfinite(matrix)):
-        nothing = jnp.full((order, plan.k), jnp.nan, dtype)
-        return Eigenpairs(blank, nothing, blank, Code.INVALID, {"failure": "not finite"})
+        return nothing(np.empty(order, dtype), plan.k, Code.INVALID, "not finite")
     # eigh reads one triangle: of a matrix that is symmetric to rounding both are heard.
     matrix = (matrix + matrix.T) / 2
     # Divide and conquer: its vectors are orthonormal to a few eps, those of the default (MRRR) to a hundred and more.
@@ -351,7 +261,7 @@ def _rotate(
     return vectors, jnp.linalg.norm(rest / unit, axis=0) * unit, jnp.max(jnp.abs(gram - jnp.eye(len(gram))))
 
 
-def _public(operator: BlockOperator, found: Eigenpairs, k: int) -> Eigenpairs:
+def _public(operator: HessianOperator, found: Eigenpairs, k: int) -> Eigenpairs:
     vectors = np.asarray(operator.ordered(found.vectors[:, :k]))
     above = {"above": float(found.values[k])} if len(found.values) > k else {}
     return Eigenpairs(found.values[:k], vectors, found.residuals[:k], found.code, found.stats | above)

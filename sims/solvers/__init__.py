@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from sims.instance import Instance
@@ -66,6 +67,12 @@ class Eigenpairs:
             return self
         stats = {name: value * unit if name in IN_UNITS else value for name, value in self.stats.items()}
         return replace(self, values=self.values * unit, residuals=self.residuals * unit, stats=stats)
+
+
+def nothing(like: Any, k: int, code: Code, why: str) -> Eigenpairs:
+    """What a solve that gave nothing returns: NaN, vectors of as many entries and of the dtype of `like`."""
+    blank = np.full(k, np.nan)
+    return Eigenpairs(blank, np.full((like.size, k), np.nan, like.dtype), blank, code, {"failure": why})
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from sims.backend import HIGHEST, blas, pinned, power_of_two, threads_for
 from sims.checks import finite_p, real_dtype, reals, samples_of
 from sims.instance import Instance, padded
 from sims.signal import signal_vectors
-from sims.solvers import Code, Eigenpairs, Overlaps, Solver
+from sims.solvers import Code, Eigenpairs, Overlaps, Solver, nothing
 from sims.tridiagonal import (
     SEPARATE,
     STEPS,
@@ -172,7 +172,7 @@ def lowest_together(
         reduced = [tridiagonal(matrices[i], own[i], signals[i], own[i] * units[i]) for i in finite]
         found = dict(zip(finite, _lowest(reduced, k), strict=True))
     return [
-        found[i] if i in found else _nothing(matrix, k, Code.INVALID, "not finite")
+        found[i] if i in found else nothing(matrix[0], k, Code.INVALID, "not finite")
         for i, matrix in enumerate(matrices)
     ]
 
@@ -264,7 +264,7 @@ def _whole(matrix: NDArray, k: int, signal: Any) -> Eigenpairs:
         # divide and conquer: its vectors are orthonormal to a few eps, those of the default (MRRR) to a hundred and more
         values, vectors = eigh(full, driver="evd")
     except (np.linalg.LinAlgError, ValueError) as error:
-        return _nothing(matrix, k, Code.FAILED, str(error).splitlines()[0])
+        return nothing(matrix[0], k, Code.FAILED, str(error).splitlines()[0])
     overlaps = None
     if signal is not None:
         overlaps = _grouped(values, np.sum((vectors.T @ np.asarray(signal)) ** 2, axis=1), k)
@@ -309,13 +309,6 @@ def _checked(
         )
         for i, (code, size, own) in enumerate(zip(codes, skew.tolist(), overlaps, strict=True))
     ]
-
-
-def _nothing(matrix: NDArray, k: int, code: Code, why: str) -> Eigenpairs:
-    blank = np.full(k, np.nan)
-    return Eigenpairs(
-        blank, np.full((len(matrix), k), np.nan, matrix.dtype), blank.copy(), code, {"failure": why}
-    )
 
 
 def dense_bytes(model: Network, n: int, alpha: float, *, eigenpairs: int, dtype: Any = "float64") -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from sims.dynamics.problem import QUADRATIC, row_products, tangent, whole
+from sims.backend import power_of_two
+from sims.dynamics.problem import Matrix as Data
+from sims.dynamics.problem import problem_of, row_products, tangent
 from sims.dynamics.run import Path, descend_batch
-from sims.hessian import Functions, dense_blas
+from sims.hessian import dense_blas
 from sims.instance import Instance, draw_on_host, outputs, preactivations
+from sims.operator import HessianOperator
 from theory.model import Committee
 from theory.model.network import Network
 
@@ -110,40 +114,48 @@ def projector_error(
     return worst
 
 
-def riemannian_gradient(student: Any, data: Any, y: Any, a: float, functions: Functions = QUADRATIC) -> Any:
+def riemannian_gradient(student: Any, data: Any, y: Any, model: Network) -> Any:
     """Gradient (p, N) of the loss on the product of spheres at student (p, N)."""
-    problem = whole(data, y, a, functions)
-    return tangent(student, problem.gradient(problem.preactivations(student)))
+    problem = problem_of(model, Data(data), y)
+    return problem.unit * tangent(student, problem.gradient(problem.preactivations(student)))
 
 
-def hessian_product(
-    student: Any, vector: Any, data: Any, lam: Any, y: Any, a: float, functions: Functions = QUADRATIC
-) -> Any:
+def hessian_product(student: Any, vector: Any, data: Any, lam: Any, y: Any, model: Network) -> Any:
     """Riemannian Hessian times a tangent vector (p, N), without forming the matrix (see sims.dynamics.problem)."""
-    problem = whole(data, y, a, functions)
-    return problem.product(student, vector, lam, row_products(student, problem.gradient(lam)))
+    problem = problem_of(model, Data(data), y)
+    along = row_products(student, problem.gradient(lam))
+    return problem.unit * problem.product(student, vector, lam, along)
 
 
-class Matrix:
+class Matrix(HessianOperator):
     """A dense symmetric matrix as an operator of one set, to put any spectrum before the solver."""
 
-    sets, units = 1, (1.0,)
+    order, dtype, sets, atom, units = 0, np.dtype(float), 1, 0.0, (1.0,)
 
-    def __init__(self, matrix: Any):
-        self.matrix = jnp.asarray(matrix)
-        self.order, self.dtype = len(matrix), np.dtype(self.matrix.dtype)
+    def __init__(self, matrix: Any, unit: float | None = None):
+        """unit: what the matrix is in units of; None: those near its size are found."""
+        if unit is None:
+            unit = power_of_two(float(np.max(np.abs(matrix))))
+            matrix = matrix / unit
+        known = {"matrix": jnp.asarray(matrix), "order": len(matrix), "dtype": matrix.dtype, "units": (unit,)}
+        vars(self).update(known)
 
     def product(self, chosen: Any, blocks: Any) -> Any:
         return [self.matrix @ block for block in blocks]
 
     def lowered(self) -> Any:
-        return Matrix(self.matrix.astype(jnp.float32))
+        return Matrix(self.matrix.astype(jnp.float32), self.units[0])
 
     def ordered(self, vectors: Any) -> Any:
         return vectors
 
 
+@functools.cache
+def _rotation(n: int, seed: int) -> NDArray:
+    return np.linalg.qr(np.random.default_rng(seed).standard_normal((n, n)))[0]
+
+
 def with_spectrum(values: NDArray, seed: int = 0) -> tuple[NDArray, NDArray]:
     """A matrix with these eigenvalues and random eigenvectors, and the vectors."""
-    q = np.linalg.qr(np.random.default_rng(seed).standard_normal((len(values), len(values))))[0]
+    q = _rotation(len(values), seed)
     return (q * values) @ q.T, q

@@ -132,7 +132,6 @@ ARRAYS = {
     "dense_blas": (hessian.dense_blas, {"data": DATA, "F": np.ones((6, 2, 2))}),
     "overlaps": (signal.overlaps, {"vectors": whole(8, 3), "teacher": whole(1, 4)}),
     "signal_vectors": (signal.signal_vectors, {"teacher": whole(1, 4)}),
-    "gap": (signal.gap, {"values": np.arange(4.0)}),
     "certified_rank": (certified_rank, {"q2": np.array([0.0, 1.0])}),
     "lowest_dense": (lowest_dense, {"hessian": symmetric(6), "signal": np.eye(6)[:, :2]}),
     "spectral_matrix": (starts.spectral_matrix, {"data": DATA, "y": np.arange(1.0, 7)}),
@@ -149,9 +148,9 @@ ARRAYS = {
     "fraction_below": (Quadrature(whole(2, 3), np.full((2, 3), 1 / 3)).fraction_below, {"x": np.arange(3.0)}),
 }  # fmt: skip
 MORE = {
-    "signal_vectors": {"p": 2}, "gap": {"degeneracy": 1}, "certified_rank": {"degeneracy": 1}, "lowest_dense": {"k": 2},
+    "signal_vectors": {"p": 2}, "certified_rank": {"degeneracy": 1}, "lowest_dense": {"k": 2},
     "spectral_directions": {"p_star": 1}, "outlier_directions": {"p": 2, "p_star": 1}, "student_from": {"p": 2},
-    "descend_batch": {"a": 1.0, "rules": Rules(steps=2, records=2)}, "density": {"width": 1.0},
+    "descend_batch": {"model": MODEL, "rules": Rules(steps=2, records=2)}, "density": {"width": 1.0},
 }  # fmt: skip
 
 

@@ -85,10 +85,10 @@ def everything():
     krylov = lowest_krylov(operator, 2, settings=Settings(block=2, basis=8, mixed=False))
     lam, u = instance.preactivations(small)
     path = descend_batch(
+        MODEL,
         small.data[None],
         np.pad(np.mean(u**2, axis=1), (0, len(small.data) - len(u)))[None],
         small.student[None],
-        1.0,
         Rules(steps=5, records=3),
     )
     point = sample_point(MODEL, N, ALPHA, [0], 0)

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from sims import hessian, instance
+from sims import hessian
 from sims.operator import hessian_operator
 from sims.rows import row_mesh
 from tests.sims.instances import host_draw, second_derivative
@@ -77,16 +77,6 @@ def test_matrix_and_products_are_the_second_derivative_of_the_loss(model):
     for made in operators:
         found = np.asarray(made(v)).reshape(expected.shape)
         np.testing.assert_allclose(found, expected, atol=1e-10, rtol=0)
-
-
-@ids
-def test_weights_in_parts_are_the_weights(model):
-    drawn = host_draw(model, N, ALPHA, seed=7)
-    lam, u = instance.preactivations(drawn)
-    functions, y = hessian.functions_of(model), model.outputs(u)
-    d, c, g = hessian.weight_parts(functions, model.a, lam, y, np)
-    parts = d[:, :, None] * np.eye(lam.shape[1]) + c[:, None, None] * g[:, :, None] * g[:, None, :]
-    np.testing.assert_allclose(parts, model.weights(lam, y), atol=1e-13)
 
 
 @pytest.mark.parametrize("n", [1, 255, 256, 257, 600])

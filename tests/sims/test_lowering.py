@@ -14,6 +14,7 @@ from sims.dynamics import run as path
 from sims.dynamics.flow import DYNAMICS
 from sims.machine import Card
 from sims.threefry import row_block, row_halves
+from theory import Network
 
 WIDE = {
     "_parts",
@@ -41,9 +42,8 @@ def descent() -> Program:
     rng = np.random.default_rng(0)
     try:
         with pytest.raises(Called) as found:
-            path.descend_batch(
-                rng.normal(size=(2, 128, 9)), np.ones((2, 128)), rng.normal(size=(2, 2, 9)), 0.3, group=2
-            )
+            data, student = rng.normal(size=(2, 128, 9)), rng.normal(size=(2, 2, 9))
+            path.descend_batch(Network(2, 1, 0.3), data, np.ones((2, 128)), student, group=2)
     finally:
         path._descend = held
     return Program("sims.dynamics.run._descend", found.value.args)

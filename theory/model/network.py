@@ -317,23 +317,24 @@ class Network:
         y = xp.mean(self.teacher.value(u, xp), axis=-1) if self.target is None else self.target.value(u, xp)
         return y if xi is None or not self.output_noise else y + math.sqrt(self.output_noise) * xi
 
-    def weight_parts(self, lam: Array, y: Array) -> tuple[Array, Array, Array]:
+    def weight_parts(self, lam: Array, y: Array, a: Any = None, xp: Any = np) -> tuple[Array, Array, Array]:
         """Weights as F = diag(diagonal) + coefficient gradient gradient^T: diagonal (..., p), coefficient (...) and gradient
-        (..., p) of preactivations lam (..., p) and teacher outputs y (...)."""
-        lam, y = real("lam", lam), real("y", y)
-        yhat = self.student_outputs(lam)
-        first, second = self.rule.first(y, yhat, self.a, np), self.rule.second(y, yhat, self.a, np)
-        bent = self.student.second(shifted(lam, self.bias, np), np)
+        (..., p) of preactivations lam (..., p) and teacher outputs y (...). a: None for the model's own."""
+        if xp is np:
+            lam, y = real("lam", lam), real("y", y)
+        a, yhat = self.a if a is None else a, self.student_outputs(lam, xp)
+        bent = self.student.second(shifted(lam, self.bias, xp), xp)
         # l' c s'' on the diagonal, l'' of the rank-one part, c s' its direction
-        return weighed(first[..., None] * bent, self.readout, np), second, self.slopes(lam)
+        diagonal = weighed(self.rule.first(y, yhat, a, xp)[..., None] * bent, self.readout, xp)
+        return diagonal, self.rule.second(y, yhat, a, xp), self.slopes(lam, xp)
 
     def student_outputs(self, lam: Array, xp: Any = np) -> Array:
         """yhat (...) of preactivations lam (..., p)."""
         return read(self.student.value(shifted(lam, self.bias, xp), xp), self.readout, xp)
 
-    def slopes(self, lam: Array) -> Array:
+    def slopes(self, lam: Array, xp: Any = np) -> Array:
         """Derivatives (..., p) of yhat in lam (..., p)."""
-        return weighed(self.student.first(shifted(lam, self.bias, np), np), self.readout, np)
+        return weighed(self.student.first(shifted(lam, self.bias, xp), xp), self.readout, xp)
 
     def weights(self, lam: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
         """Weights F (..., p, p) of preactivations lam (..., p) and teacher outputs y (...), those of `outputs` of u.

@@ -13,7 +13,6 @@ from sims.dynamics.problem import retract, tangent
 from sims.dynamics.run import descend_batch
 from sims.dynamics.samples import sample_descents
 from sims.dynamics.starts import used_by
-from sims.hessian import functions_of
 from tests.sims.instances import host_draw, loss_of
 from theory.checks import ParameterError
 from theory.finite.quenched import quenched
@@ -102,8 +101,7 @@ def kept(dynamics, model=MODEL, n=60, alpha=3.0):
     padded = np.zeros(len(drawn.data))
     padded[: drawn.m] = y
     path = descend_batch(
-        drawn.data[None], padded[None], drawn.student[None], model.a, Rules(dynamics, 60, 12),
-        functions=functions_of(model), samples=drawn.m, keeping=True,
+        model, drawn.data[None], padded[None], drawn.student[None], Rules(dynamics, 60, 12), samples=drawn.m, keeping=True
     )  # fmt: skip
     return drawn, np.asarray(drawn.data, np.float64)[: drawn.m], y, path
 
@@ -133,7 +131,7 @@ def test_keeping_forces_changes_no_student():
     padded = np.zeros(len(drawn.data))
     padded[: drawn.m] = y
     silent = descend_batch(
-        drawn.data[None], padded[None], drawn.student[None], MODEL.a, Rules("flow", 60, 12), samples=drawn.m
+        MODEL, drawn.data[None], padded[None], drawn.student[None], Rules("flow", 60, 12), samples=drawn.m
     )
     assert silent.used.shape[-1] == 0
     np.testing.assert_allclose(silent.student, path.student, rtol=0, atol=1e-9)

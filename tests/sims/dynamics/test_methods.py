@@ -79,7 +79,7 @@ def test_a_step_on_the_host_is_the_compiled_one(dynamics):
 
     @jax.jit
     def compiled(x, loss, state):
-        return step(Problem(Matrix(x), *loss, host.functions, host.nodes), state, numbers)
+        return step(Problem(Matrix(x), *loss, host.model, host.nodes), state, numbers)
 
     numbers = jax.tree.map(jnp.asarray, numbers)
     there = compiled(jnp.asarray(host.data.x), host[1:5], state)

@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sims.dynamics.problem import retract, riemannian_hessian, row_products, tangent, whole
-from sims.hessian import functions_of
+from sims.dynamics.problem import Matrix, problem_of, retract, riemannian_hessian, row_products, tangent
 from theory.model import Target
 from theory.model.network import Network
 from theory.path.conditioned import force
@@ -55,7 +54,9 @@ def test_riemannian_hessian_is_the_second_derivative_along_geodesics(point):
 
     expected = jax.jit(jax.hessian(along))(jnp.zeros(P * N))
     plain = jax.jit(jax.hessian(lambda w: smooth(w.reshape(P, N))))(point.ravel())
-    found = riemannian_hessian(*(np.asarray(x) for x in (point, jax.jit(jax.grad(smooth))(point), plain)))
+    found = riemannian_hessian(
+        *(np.asarray(x) for x in (point, jax.jit(jax.grad(smooth))(point), plain)), lift=0.0
+    )
     np.testing.assert_allclose(found, expected, atol=1e-11 * np.abs(expected).max())
     np.testing.assert_array_equal(found, found.T)
 
@@ -64,11 +65,12 @@ def test_lift_moves_the_normal_directions_alone(point):
     rng = np.random.default_rng(0)
     plain = rng.standard_normal((P * N, P * N))
     arguments = np.asarray(point), rng.standard_normal((P, N)), plain + plain.T
-    low, high = riemannian_hessian(*arguments), riemannian_hessian(*arguments, lift=1e3)
+    low, high, norm = (riemannian_hessian(*arguments, lift=lift) for lift in (0.0, 1e3, None))
     values, lifted = np.linalg.eigvalsh(low), np.linalg.eigvalsh(high)
     assert np.sum(np.abs(values) < 1e-12) == P
     np.testing.assert_allclose(lifted[-P:], 1e3, rtol=1e-13)
     np.testing.assert_allclose(lifted[:-P], values[np.abs(values) > 1e-12], atol=1e-11)
+    np.testing.assert_allclose(np.linalg.eigvalsh(norm)[-P:], np.linalg.norm(low), rtol=1e-12)
 
 
 def test_descents_know_readouts_and_biases():
@@ -78,7 +80,7 @@ def test_descents_know_readouts_and_biases():
     rng = np.random.default_rng(3)
     lam, _, y = model.draw_labels(40, rng)
     change = 0.1 * rng.standard_normal(lam.shape)
-    problem = whole(np.eye(40), y, model.a, functions_of(model))
+    problem = problem_of(model, Matrix(np.eye(40)), y)
     unit = problem.unit
     np.testing.assert_allclose(problem.forces(lam) * unit, force(model, lam, y), rtol=1e-12)
     drop = np.sum(model.losses(lam + change, y) - model.losses(lam, y))

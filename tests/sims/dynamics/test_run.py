@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from sims import hessian, instance
+from sims import instance
 from sims.dynamics import hessians
 from sims.dynamics.flow import End, Rules
 from sims.dynamics.problem import retract, tangent
@@ -36,7 +36,7 @@ def every_step():
     """A descent with every one of its 60 steps recorded."""
     model, data, y, student, teacher = problem(p=2, p_star=2, a=0.3, alpha=3.0)
     assert EVERY.recorded_steps == tuple(range(61))
-    return model, data, teacher, EVERY, descend(data, y, student, model.a, EVERY)
+    return model, data, teacher, EVERY, descend(model, data, y, student, EVERY)
 
 
 def test_norms_are_kept(every_step):
@@ -80,12 +80,12 @@ def test_records_and_limits(every_step):
 
 def test_small_steps_follow_gradient_flow_to_first_order():
     model, data, y, student, _ = problem(p=2, n=15, alpha=3.0, samples=1)
-    errors, slope = [], jax.jit(riemannian_gradient)
+    errors, slope = [], jax.jit(partial(riemannian_gradient, model=model))
     for share in (0.1, 0.05):
-        path = descend(data, y, student, model.a, Rules("steps", round(30 / share), records=3, share=share))
+        path = descend(model, data, y, student, Rules("steps", round(30 / share), records=3, share=share))
         end = float(path.time[0, -1])
         flow = solve_ivp(
-            lambda _, w: -np.asarray(slope(w.reshape(2, 15), data[0], y[0], model.a)).ravel(),
+            lambda _, w: -np.asarray(slope(w.reshape(2, 15), data[0], y[0])).ravel(),
             (0, end),
             np.asarray(student[0]).ravel(),
             method="DOP853",
@@ -110,7 +110,7 @@ def test_a_student_that_equals_the_teacher_stays(p, p_star):
         c, s = np.cos(0.4), np.sin(0.4)
         turn = np.kron(np.eye(p // 2), [[c, -s], [s, c]])
         student = np.einsum("kl,sli->ski", turn, student)
-    path = descend(data, y, student, model.a, Rules(steps=30))
+    path = descend(model, data, y, student, Rules(steps=30))
     np.testing.assert_array_equal(path.code, End.CONVERGED)
     np.testing.assert_array_equal(path.steps, 0)
     np.testing.assert_allclose(path.student[:, -1], student, atol=1e-12)
@@ -121,7 +121,7 @@ def test_rows_of_zeros_change_nothing():
     model, data, y, student, _ = problem()
     m = int(np.sum(y[0] > 0))
     rules = Rules(steps=30)
-    padded, bare = (descend(data[:, :k], y[:, :k], student, model.a, rules) for k in (data.shape[1], m))
+    padded, bare = (descend(model, data[:, :k], y[:, :k], student, rules) for k in (data.shape[1], m))
     assert m < data.shape[1]
     np.testing.assert_allclose(padded.student, bare.student, atol=1e-9)
 
@@ -132,22 +132,22 @@ def test_a_sample_does_not_depend_on_its_neighbours(group):
     model, data, y, student, _ = problem(samples=3)
     rules = Rules(steps=30)
     alone = [
-        descend(data[s : s + 1], y[s : s + 1], student[s : s + 1], model.a, rules, group=1) for s in range(3)
+        descend(model, data[s : s + 1], y[s : s + 1], student[s : s + 1], rules, group=1) for s in range(3)
     ]
-    together = descend(data, y, student, model.a, rules, group=group)
+    together = descend(model, data, y, student, rules, group=group)
     for s in range(3):
         np.testing.assert_allclose(together.student[s], alone[s].student[0], atol=1e-9)
     if group == 1:
         two = np.array([0, 0, 2])
-        other = descend(data[two], y[two], student[two], model.a, rules, group=1)
+        other = descend(model, data[two], y[two], student[two], rules, group=1)
         np.testing.assert_array_equal(other.student, together.student[two])
 
 
 def test_a_sample_that_fails_is_named_and_leaves_the_others_alone():
     model, data, y, student, _ = problem(samples=3)
-    good = descend(data, y, student, model.a, Rules(steps=30))
+    good = descend(model, data, y, student, Rules(steps=30))
     student[1] = np.nan
-    path = descend(data, y, student, model.a, Rules(steps=30))
+    path = descend(model, data, y, student, Rules(steps=30))
     np.testing.assert_array_equal(path.code, [End.STEP_LIMIT, End.NOT_FINITE, End.STEP_LIMIT])
     np.testing.assert_array_equal(path.student[::2], good.student[::2])
     assert path.steps[1, -1] == 0
@@ -159,7 +159,7 @@ def test_a_line_search_that_finds_nothing_ends_the_descent_where_it_was():
     # more than the whole linear prediction: no step of a function that curves upwards can pass, and the rules
     # refuse such a number
     object.__setattr__(rules, "armijo", 2.0)
-    path = descend(data, y, student, model.a, rules)
+    path = descend(model, data, y, student, rules)
     np.testing.assert_array_equal(path.code, End.STALLED)
     np.testing.assert_array_equal(path.steps, 0)
     # put back on its sphere: the norm is a sum of 20 squares, each sum of n terms within n roundings in any order
@@ -168,7 +168,7 @@ def test_a_line_search_that_finds_nothing_ends_the_descent_where_it_was():
 
 def test_descent_goes_down_to_rounding_where_the_loss_does_not_vanish():
     model, data, y, student, _ = problem(p=1, n=10, alpha=1.5, samples=6, seed=5)
-    path = descend(data, y, student, model.a, Rules(steps=20_000, tolerance=1e-12))
+    path = descend(model, data, y, student, Rules(steps=20_000, tolerance=1e-12))
     np.testing.assert_array_equal(path.code, End.CONVERGED)
     assert np.sum(np.asarray(path.loss[:, -1]) > 0.01) >= 3  # of six: the others happen to reach zero loss
 
@@ -176,9 +176,9 @@ def test_descent_goes_down_to_rounding_where_the_loss_does_not_vanish():
 @pytest.mark.parametrize("a", [1e4, 1e38, 1e59])
 def test_a_large_normalisation_descends_like_any_other(a):
     """As a grows a times the loss tends to a limit, and the path with it: in float32 too, where the loss itself underflows."""
-    _, data, y, student, _ = problem(p=1, samples=1)
+    model, data, y, student, _ = problem(p=1, samples=1)
     paths = [
-        descend(*(x.astype(dtype) for x in (data, y, student)), at, LONG)
+        descend(replace(model, a=at), *(x.astype(dtype) for x in (data, y, student)), LONG)
         for dtype, at in ((np.float32, a), (np.float64, 1e12))
     ]
     assert np.all(paths[0].code == paths[1].code) and paths[0].steps[0, -1] > 20
@@ -199,7 +199,7 @@ def test_a_large_normalisation_descends_like_any_other(a):
 def test_networks_descend(model, dynamics, steps):
     """Gradient and Hessian product are derivatives of the loss written out; the recorded loss is that loss and falls."""
     drawn = host_draw(model, 12, 3.0, seed=2)
-    data, functions, y = drawn.data[: drawn.m], hessian.functions_of(model), instance.outputs(drawn)
+    data, y = drawn.data[: drawn.m], instance.outputs(drawn)
 
     def loss(w):
         return loss_of(model, w, drawn.teacher, data, y)
@@ -210,33 +210,24 @@ def test_networks_descend(model, dynamics, steps):
     zero, vector = jnp.zeros_like(drawn.student), tangent(drawn.student, drawn.teacher[0] + 0 * drawn.student)
     expected, second = jax.jit(lambda v: jax.jvp(jax.grad(along), (zero,), (v,)))(vector)
     whole = tangent(drawn.student, jax.jit(jax.grad(loss))(drawn.student))
-    slope, product = (
-        jax.jit(partial(f, functions=functions)) for f in (riemannian_gradient, hessian_product)
-    )
+    slope, product = (jax.jit(partial(f, model=model)) for f in (riemannian_gradient, hessian_product))
     for way in (expected, whole):  # along geodesics, and projected
-        np.testing.assert_allclose(slope(drawn.student, data, y, model.a), way, atol=1e-12)
-    found = product(drawn.student, vector, data, data @ drawn.student.T, y, model.a)
+        np.testing.assert_allclose(slope(drawn.student, data, y), way, atol=1e-12)
+    found = product(drawn.student, vector, data, data @ drawn.student.T, y)
     np.testing.assert_allclose(found, second, atol=1e-11)
     labels = np.zeros(len(drawn.data))
     labels[: drawn.m] = y
-    path = descend(
-        drawn.data[None],
-        labels[None],
-        drawn.student[None],
-        model.a,
-        Rules(dynamics, steps, records=4),
-        functions=functions,
-        samples=drawn.m,
-    )
+    start, rules = drawn.student[None], Rules(dynamics, steps, records=4)
+    path = descend(model, drawn.data[None], labels[None], start, rules, samples=drawn.m)
     np.testing.assert_allclose(path.loss[0], jax.jit(jax.vmap(loss))(path.student[0]), rtol=1e-12)
     assert np.all(np.diff(path.loss[0]) <= 0) and path.loss[0, -1] < 0.8 * path.loss[0, 0]
 
 
 def test_float32_descends_in_float32():
     model, data, y, student, _ = problem(p=1, samples=1)
-    single = descend(*(x.astype(np.float32) for x in (data, y, student)), model.a, LONG)
+    single = descend(model, *(x.astype(np.float32) for x in (data, y, student)), LONG)
     assert single.student.dtype == jnp.float32
-    double = descend(data, y, student, model.a, LONG)
+    double = descend(model, data, y, student, LONG)
     np.testing.assert_allclose(single.student[:, :3], double.student[:, :3], atol=2e-4)
     assert np.all(np.diff(single.loss, axis=1) <= 1e-5 * single.loss[:, :-1])
 
@@ -265,6 +256,4 @@ def test_unfit_rules_are_refused(bad):
 def test_unfit_shapes_are_refused():
     model, data, y, student, _ = problem(samples=2)
     with pytest.raises(ParameterError, match="must fit"):
-        descend(data, y, student[:1], model.a)
-    with pytest.raises(ParameterError, match="a must be positive"):
-        descend(data, y, student, 0.0)
+        descend(model, data, y, student[:1])
