@@ -138,10 +138,11 @@ class Preactivations:
     def sums(self, t: Array) -> tuple[Array, Array, Array, Array]:
         """z(t), z'(t), S(t), S'(t) at t (q,), real."""
         signal, signal_slope = 0.0 * t, 0.0 * t
+        outputs = self.y if self.weight is None else self.y * self.weight
         for f, share in zip(self.f, self.shares, strict=True):
             phi = f / (1 + t[:, None] * f)
-            signal = signal + share / self.n * self.total(self.y * phi)
-            signal_slope = signal_slope - share / self.n * self.total(self.y * phi**2)
+            signal = signal + share / self.n * _dot(outputs, phi)
+            signal_slope = signal_slope - share / self.n * _dot(outputs, phi**2)
         return *self.energy_slope(t), signal, signal_slope
 
     def above_axis(self, t: Array) -> tuple[Array, Array]:
