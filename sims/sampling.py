@@ -38,7 +38,6 @@ from theory.answers import Printed
 from theory.checks import ParameterError, choice, count, flag, positive, shown
 from theory.model.network import Network
 
-DONE, FAILED = 1, 2  # 0 is for samples not run
 OF_PAIRS = "eigenvalues", "residuals", "overlaps", "student_shares"  # numbers of every eigenpair
 MARGIN = 4  # eigenpairs beyond the p p_star that carry the teacher
 DENSE = 4000  # orders p N up to which dense solves take seconds on a CPU, and give every rank
@@ -362,7 +361,7 @@ class _Request:
             **{name: column(columns[name], of_pairs=True) for name in OF_PAIRS},
             samples=column(samples, np.int64),
             max_overlap_rank=column(columns["max_overlap_rank"], np.int64),
-            status=np.where(codes == Code.CONVERGED, DONE, FAILED).astype(np.int8),
+            status=np.where(codes == Code.CONVERGED, 1, 2).astype(np.int8),
             codes=codes,
             reasons=tuple(record["reasons"] for record in records),
             solver=self.solver,

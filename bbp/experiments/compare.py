@@ -128,15 +128,15 @@ class CompareExperiment(Experiment):
         return {name: found[name].values for name in (*THEORY_N, "reason")}
 
 
-def build(options: Mapping[str, Any], asked: Mapping[str, Any], files: Sequence[str]) -> CompareExperiment:
+def build(how: Mapping[str, Any], asked: Mapping[str, Any], files: Sequence[str]) -> CompareExperiment:
     """A `CompareExperiment` of the samples in these files, from checked options; FileError, ParameterError."""
     sweeps = product.split(product.join(dataset.open_all(files, SWEEP)))
     for sweep in sweeps:
         comparison.require_samples(sweep)
-    if options["out"] is not None and len(sweeps) > 1:
+    if how["out"] is not None and len(sweeps) > 1:
         names = "; ".join(models.words(models.of(sweep)) for sweep in sweeps)
         raise FileError(f"the files hold {len(sweeps)} models ({names}): a file of numbers holds one")
-    return CompareExperiment(tuple(sweeps), decisive(COMPARE, options), tuple(map(str, files)))
+    return CompareExperiment(tuple(sweeps), decisive(COMPARE, how), tuple(map(str, files)))
 
 
 def _checksum(sweep: xr.Dataset) -> str:

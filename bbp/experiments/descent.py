@@ -235,12 +235,12 @@ class DescentExperiment(Experiment):
         )  # fmt: skip
 
 
-def build(options: Mapping[str, Any], asked: Mapping[str, Any], model: Any = None) -> DescentExperiment:
+def build(how: Mapping[str, Any], asked: Mapping[str, Any], model: Any = None) -> DescentExperiment:
     """A `DescentExperiment` from checked options and those that the user asked for; ParameterError where they do not fit.
 
     model   of the theory, instead of the options that say what it is
     """
-    settings = models.with_size(decisive(DESCENT, options), asked, model)
+    settings = models.with_size(decisive(DESCENT, how), asked, model)
     if model is None:
         model = models.make(settings["p"], settings["p_star"], settings["a"], settings)
     else:
@@ -281,7 +281,7 @@ def build(options: Mapping[str, Any], asked: Mapping[str, Any], model: Any = Non
             raise ParameterError(
                 f"eigenpairs must be at most p (n - 1) = {most}, got {shown(pairs)} at n = {n}"
             )
-    return DescentExperiment(settings, options["threshold"])
+    return DescentExperiment(settings, how["threshold"])
 
 
 def _check_rows(start: Any, model: Network, settings: Mapping[str, Any]) -> None:

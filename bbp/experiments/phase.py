@@ -348,11 +348,11 @@ class PhaseExperiment(Experiment):
         return "; ".join(said)
 
 
-def build(options: Mapping[str, Any], asked: Mapping[str, Any]) -> PhaseExperiment:
+def build(how: Mapping[str, Any], asked: Mapping[str, Any]) -> PhaseExperiment:
     """A `PhaseExperiment` from checked options and those that the user asked for; ParameterError where they do not fit."""
-    smaller = {name: value for name, value in _smaller(options).items() if name not in asked}
+    smaller = {name: value for name, value in _smaller(how).items() if name not in asked}
     chosen = checked([option for option in PHASE if option.name in smaller], smaller)
-    settings = decisive(PHASE, {**options, **chosen})
+    settings = decisive(PHASE, {**how, **chosen})
     if settings["p_star"] >= 2**63:
         raise ParameterError(f"p_star must be below 2^63 to be written, got {shown(settings['p_star'])}")
     if settings["inputs"] is not None:

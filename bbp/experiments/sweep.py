@@ -312,13 +312,13 @@ def _units(units: Sequence[Result]) -> dict[str, Any]:
     return found | {"unit": ("unit", np.arange(len(units)))}
 
 
-def build(options: Mapping[str, Any], asked: Mapping[str, Any], model: Any = None) -> SweepExperiment:
+def build(how: Mapping[str, Any], asked: Mapping[str, Any], model: Any = None) -> SweepExperiment:
     """A `SweepExperiment` from checked options and those that the user asked for; ParameterError where they do not fit.
 
     model   of the theory, or several: instead of the options that say what it is
     """
-    settings = models.with_size(decisive(SWEEP, options), asked, model)
-    if settings["refine"] and options["task"] is not None:
+    settings = models.with_size(decisive(SWEEP, how), asked, model)
+    if settings["refine"] and how["task"] is not None:
         raise ParameterError("--refine looks at the whole sweep: run it without --task")
     if model is None:
         _check_work(settings)

@@ -72,7 +72,7 @@ def drawn(state: State, sample: int) -> tuple[Pool, float]:
     found = sampling.sample_point(
         model, state.n, state.alpha, [sample], SEED, eigenpairs=pairs, solver=solver
     )
-    if found.status[0] != sampling.DONE:
+    if found.reasons[0]:
         raise NotConverged(f"the sample failed: {found.reasons[0]}")
     overlap = float(np.mean(found.overlaps[0][: models.group(model)]))
     return Pool(found.eigenvalues, state.n, int(state.p) * state.n, found.residuals), overlap

@@ -7,9 +7,7 @@ from bbp.console.options import Option, checked, number
 from bbp.engine.parts import differences
 from bbp.experiments.options import SWEEP
 from bbp.experiments.sweep import SweepExperiment
-from bbp.files import variables
 from bbp.sweep import PROGRAM
-from sims import sampling
 from theory.model import Committee
 
 
@@ -44,10 +42,6 @@ def test_files_and_parts_of_before_an_option_was_there_go_on(bbp, tiny, tmp_path
     assert differences([other.experiment({}).record(0)], [record]) == ""
     old = {name: value for name, value in record.items() if name != "stretch"}
     assert differences([old], [record], {"stretch": 1.0}) == "stretch 1.0 there, 2.0 here"
-
-
-def test_samples_and_files_know_the_same_status():
-    assert (sampling.DONE, sampling.FAILED) == (variables.DONE, variables.FAILED)
 
 
 def test_lists_make_a_product_with_a_grid_and_eigenpairs_for_each_model():
