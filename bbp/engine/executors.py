@@ -42,36 +42,19 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 @contextmanager
-def working(
-    *,
-    executor: Executor | None = None,
-    scheduler: str | None = None,
-    wait: float | None = None,
-    workers: int | None = None,
-    processes: int = 1,
-    compiled: str | None = None,
-) -> Iterator[Work]:
-    """What runs units elsewhere: the user's executor, a dask cluster, or processes of this machine.
+def processes(number: int, compiled: str | None = None, *, gpu_each: bool = False) -> Iterator[Work]:
+    """So many processes of this machine, which run units.
 
-    wait      seconds without any worker of the scheduler after which the run ends (PATIENCE)
-    workers   so many processes, each with a GPU of its own where there are GPUs
-    compiled  directory in which JAX keeps compiled programs (bbp.console.messages)
-
-    ParameterError without dask, or with fewer GPUs than workers; RunError without processes.
+    compiled   directory in which JAX keeps compiled programs (bbp.console.messages)
+    gpu_each   each has a GPU of its own where there are GPUs; ParameterError with fewer of them
     """
-    if executor is not None:
-        yield functools.partial(results, executor)
-    elif scheduler is not None:
-        with dask(scheduler, PATIENCE if wait is None else wait) as (cluster, watch):
-            yield functools.partial(results, cluster, watch=watch)
-    else:
-        cards = messages.gpus() if workers is not None else []
-        if cards and workers and workers > len(cards):
-            raise ParameterError(
-                f"workers must be at most {len(cards)}, one for each GPU, got {workers} (or JAX_PLATFORMS=cpu)"
-            )
-        with Processes(workers or processes, messages.keeping_environment(compiled), cards) as own:
-            yield functools.partial(results, own)
+    cards = messages.gpus() if gpu_each else []
+    if cards and number > len(cards):
+        raise ParameterError(
+            f"workers must be at most {len(cards)}, one for each GPU, got {number} (or JAX_PLATFORMS=cpu)"
+        )
+    with Processes(number, messages.keeping_environment(compiled), cards) as own:
+        yield functools.partial(results, own)
 
 
 def usable(executor: Any) -> Executor:
@@ -303,8 +286,8 @@ def _begin(parent: int) -> None:
 
 
 @contextmanager
-def dask(address: str, patience: float) -> Iterator[tuple[Executor, Callable[[bool], None]]]:
-    """The executor of the dask scheduler at this address, and what watches its workers (see `results`).
+def dask(address: str, patience: float) -> Iterator[Work]:
+    """The workers of the dask scheduler at this address, which run units.
 
     patience   seconds without any worker after which the run ends
 
@@ -327,7 +310,8 @@ def dask(address: str, patience: float) -> Iterator[tuple[Executor, Callable[[bo
         raise RunError(f"cannot reach a dask scheduler at {address!r}: {_words(error)}") from None
     log.info("scheduler %s has %d workers", address, len(client.scheduler_info()["workers"]))
     try:
-        yield client.get_executor(pure=False), watched(client, patience)
+        cluster = client.get_executor(pure=False)
+        yield functools.partial(results, cluster, watch=watched(client, patience))
     finally:
         with suppress(Exception):  # the scheduler may have gone
             client.close(timeout=LOOK_SECONDS)

@@ -190,7 +190,7 @@ class Run:
     """An experiment, and how it is run, by the names of the options: none of them changes a number in the file.
 
     out       the file to write; None keeps nothing on disk
-    work      what runs the units (bbp.engine.executors.working)
+    work      what runs the units: this process, unless bbp.engine.executors has them run elsewhere
     parallel  how many it runs at once
     hints     passed on to what computes: `batch`, `threads`
     task      (index, count): run every count-th piece of the work, from the index-th (from 1) on, and leave the file to a later

@@ -14,7 +14,9 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -246,36 +248,30 @@ def planned(experiment: Experiment, how: Mapping[str, Any]) -> Run:
 
     Without `processes`, `workers` or a place elsewhere it takes as many processes as there are cores, where that ends sooner.
     """
+    from bbp.engine import executors  # late: --help needs none
+    from sims.machine import allotted  # late: it brings JAX
+
     require_together(how)
     run = Run(experiment, **{each.name: how[each.name] for each in fields(Run) if each.name in how})
-    processes, workers, executor = how["processes"], how["workers"], how.get("executor")
+    scheduler, workers, executor = how["scheduler"], how["workers"], how.get("executor")
     run.hints = {name: how[name] for name in HINTS if how.get(name) is not None}
     compiled = None if run.merge else messages.cache_directory(how["cache"])
     messages.keep_programs(compiled)  # samples are timed in this process, too, whatever runs them later
-    if executor is not None or how["scheduler"] is not None:
+    if executor is not None:
+        run.work = nullcontext(partial(executors.results, executors.usable(executor)))
         run.parallel = ELSEWHERE
-    elif workers is not None:
-        run.parallel = workers
-    elif run.out is None and experiment.in_threads:
-        from sims.machine import allotted  # late: it brings JAX
-
-        run.hints["threads"] = processes or allotted()
+    elif scheduler is not None:
+        run.work = executors.dask(scheduler, executors.PATIENCE if how["wait"] is None else how["wait"])
+        run.parallel = ELSEWHERE
+    elif workers is None and run.out is None and experiment.in_threads:
+        run.hints["threads"] = how["processes"] or allotted()
         run.block = 4 * run.hints["threads"]
-    elif not run.merge:
-        run.parallel = side_by_side(run, how)
-    if run.parallel > 1 or workers is not None:
-        from bbp.engine import executors  # late: a first look, which is small, needs none
-
-        if executor is None and how["scheduler"] is None and "threads" in how:
-            run.hints = {"threads": 1} | run.hints  # the processes share the cores already
-        run.work = executors.working(
-            executor=None if executor is None else executors.usable(executor),
-            scheduler=how["scheduler"],
-            wait=how["wait"],
-            workers=workers,
-            processes=run.parallel,
-            compiled=compiled,
-        )
+    elif workers is not None or not run.merge:
+        run.parallel = workers or side_by_side(run, how)
+        if workers or run.parallel > 1:
+            run.work = executors.processes(run.parallel, compiled, gpu_each=workers is not None)
+            # they share the cores already
+            run.hints = ({"threads": 1} if "threads" in how else {}) | run.hints
     return run
 
 
