@@ -15,20 +15,17 @@ from numpy.typing import NDArray
 
 from bbp.console.messages import no_device
 from bbp.files import variables
-from bbp.files.variables import DONE, FAILED, NOT_RUN
+from bbp.files.variables import DONE, FAILED
 
 Columns = dict[str, NDArray[Any]]
-TEXT = "O"  # the dtype of text, as h5py gives it
 BUILT_IN = "bbp"  # the source of an observable that is not one's own
 
 
 @dataclass(frozen=True)
 class Field:
-    """A column of what a unit of work gives, declared once: its axes, type, and what stands for a sample that was not run.
+    """A column of what a unit of work gives: numbers, unless bbp.files.variables knows it as integers or text.
 
     dims    names of its axes, outermost first
-    dtype   "f8", "i8", "i1" or TEXT
-    fill    what stands where nothing was computed
     words   what it is, where bbp.files.variables does not say it: the column is an observable then
     place   of an observable of one's own: where it lies
     source  and the hash of its source
@@ -36,8 +33,6 @@ class Field:
 
     name: str
     dims: tuple[str, ...]
-    dtype: str = "f8"
-    fill: Any = np.nan
     words: str = ""
     place: str = ""
     source: str = BUILT_IN
@@ -48,6 +43,11 @@ class Field:
             raise ValueError(f"column {self.name!r} must have words that say what it is")
 
     @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of its values; text as h5py gives it."""
+        return np.dtype(variables.column_type(self.name)[0])
+
+    @property
     def attributes(self) -> dict[str, str]:
         """Of its variable in a result: an observable is drawn, tabulated and joined by these."""
         if not self.words:
@@ -55,13 +55,14 @@ class Field:
         return {"long_name": self.words, "observable": self.place or self.name, "source": self.source}
 
     def empty(self, sizes: Mapping[str, int], outer: Sequence[str] = ()) -> NDArray[Any]:
-        """An array of `fill` over its axes, with those of `outer` before them; lengths by name in `sizes`."""
-        return np.full([sizes[dim] for dim in (*outer, *self.dims)], self.fill, dtype=self.dtype)
+        """Nothing computed: an array over its axes, with those of `outer` before them; lengths by name in `sizes`."""
+        fill = variables.column_type(self.name)[1]
+        return np.full([sizes[dim] for dim in (*outer, *self.dims)], fill, dtype=self.dtype)
 
     def check(self, values: NDArray[Any], sizes: Mapping[str, int]) -> None:
         """ValueError unless `values` is of the declared type, and its axes are as long as `sizes` says."""
-        kind, wanted = "O" if values.dtype.kind == "U" else values.dtype.kind, np.dtype(self.dtype)
-        if kind != wanted.kind or (kind != "O" and values.dtype.itemsize != wanted.itemsize):
+        found = np.dtype("O") if values.dtype.kind == "U" else values.dtype.newbyteorder("=")
+        if found != self.dtype:
             raise ValueError(f"{self.name} is of type {values.dtype}, not {self.dtype}")
         shape = tuple(sizes[dim] for dim in self.dims)
         if values.shape != shape:
@@ -69,7 +70,7 @@ class Field:
 
 
 # How a sample ended, in the columns of every experiment.
-ENDINGS = Field("status", ("sample",), "i1", NOT_RUN), Field("reason", ("sample",), TEXT, "")
+ENDINGS = Field("status", ("sample",)), Field("reason", ("sample",))
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Computation:
 
     compute   (record, samples, **hints) -> columns by name, each (len(samples), ...); an exception, or a `reason` that is not
               empty, fails these samples
-    declared  the columns: dims ("sample", ...), each with its type and fill; `status` and `reason` are added
+    declared  the columns, of dims ("sample", ...); `status` and `reason` are added
     sizes     record -> lengths of the axes after "sample", if there are any
     drawn     whether sims draws what `compute` gives: results then state JAX's device and the random stream, where they ran
     """
@@ -142,6 +143,11 @@ class Computation:
         if unknown := [name for name in columns if name not in names]:
             raise ValueError(f"computed, but not declared: {', '.join(unknown)}")
         return {each.name: np.asarray(columns[each.name]).astype(each.dtype) for each in self.fields}
+
+
+def per_sample(compute: Callable[..., Columns], *names: str) -> Computation:
+    """That of columns of these names, one number or text a sample."""
+    return Computation(compute, tuple(Field(name, ("sample",)) for name in names))
 
 
 def device() -> str:

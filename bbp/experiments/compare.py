@@ -23,7 +23,7 @@ from bbp.console.options import checked, decisive
 from bbp.engine.run import Point, Results
 from bbp.experiments import models
 from bbp.experiments.base import UNIT_SECONDS, Cost, Experiment, each_model
-from bbp.experiments.columns import Columns, Computation, Field
+from bbp.experiments.columns import Columns, Computation, per_sample
 from bbp.experiments.options import COMPARE
 from bbp.experiments.samples import law_seconds
 from bbp.files import dataset, product
@@ -39,7 +39,7 @@ def compute(record: Mapping[str, Any], samples: Sequence[int], *, threads: int =
     return {name: told[name] for name in THEORY_N}
 
 
-COMPUTATION = Computation(compute, tuple(Field(name, ("sample",)) for name in THEORY_N))
+COMPUTATION = per_sample(compute, *THEORY_N)
 
 
 @dataclass(frozen=True)

@@ -61,11 +61,11 @@ _HESSIANS = ("sample", "hessian_step", "frame", "eigenpair")
 COLUMNS = (
     Field("overlap_matrix", (*_PATH, "student_row", "teacher_row")),
     *(Field(name, _PATH) for name in ("m2", "projection", "loss", "gradient", "time")),
-    Field("steps_taken", _PATH, "i8", -1),
+    Field("steps_taken", _PATH),
     Field("eigenvalues", _HESSIANS),
     Field("overlaps", _HESSIANS),
     *(Field(name, ("sample", "hessian_step")) for name in NAMES),
-    Field("code", ("sample",), "i1", -1),
+    Field("code", ("sample",)),
 )
 PER_POINT = "alpha_grid", "n", "samples", "start"  # of the settings: what a point's numbers do not depend on
 

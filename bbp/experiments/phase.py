@@ -49,7 +49,7 @@ from bbp.console.options import checked, decisive
 from bbp.engine.run import Point, Results
 from bbp.experiments import models
 from bbp.experiments.base import Cost, Experiment
-from bbp.experiments.columns import TEXT, Columns, Computation, Field
+from bbp.experiments.columns import Columns, Computation, per_sample
 from bbp.experiments.options import PHASE
 from bbp.files import dataset
 from bbp.files.variables import described
@@ -162,18 +162,12 @@ def _widths(record: Mapping[str, Any], samples: Sequence[int]) -> Columns:
     return {"p_c": found}
 
 
-def _columns(compute: Callable[..., Columns], *names: str) -> Computation:
-    """Columns over the samples of a row: numbers, and of a kind text."""
-    text = {name: (TEXT, "") for name in names if name.endswith("kind")}
-    return Computation(compute, tuple(Field(name, ("sample",), *text.get(name, ())) for name in names))
-
-
 def _cell(answer: Callable[..., Any], **columns: str) -> Computation:
-    """The same, of an answer at every sample."""
-    return _columns(partial(_by_cell, answer, columns), *columns)
+    """Columns over the samples of a row, of an answer at every sample."""
+    return per_sample(partial(_by_cell, answer, columns), *columns)
 
 
-MAP = _columns(_thresholds, "alpha_bbp", "jump", "alpha_0_overlap", "alpha_0_continuation", "kind")
+MAP = per_sample(_thresholds, "alpha_bbp", "jump", "alpha_0_overlap", "alpha_0_continuation", "kind")
 
 
 @dataclass(frozen=True)
@@ -202,8 +196,8 @@ class Map:
 
 MAPS = {
     "curves": Map(MAP, ("p",), ("a",), "alpha_BBP", "reason", 1000, 1.0),
-    "edges": Map(_columns(_edges, "a_c", "alpha_c"), ("p",), (), "a_c", "", 1, 2.0),
-    "p_c": Map(Computation(_widths, (Field("p_c", ("sample",), "i8", 0),)), (), ("a",), "p_c", "", 1000, 0.1),
+    "edges": Map(per_sample(_edges, "a_c", "alpha_c"), ("p",), (), "a_c", "", 1, 2.0),
+    "p_c": Map(per_sample(_widths, "p_c"), (), ("a",), "p_c", "", 1000, 0.1),
     "widths": Map(
         MAP, ("width",), ("at_a",), "alpha_BBP", "widths_reason", 1000, 1.0, prefix="widths_"
     ),

@@ -25,11 +25,11 @@ import numpy as np
 from bbp.console import messages, options, process, program
 from bbp.console.messages import RunError, duration, log
 from bbp.console.process import Interrupted
-from bbp.engine.run import Point, Run, run_unit
 from theory import checks
 from theory.checks import ParameterError
 
 if TYPE_CHECKING:  # half a second, which --help need not wait for
+    from bbp.engine.run import Point, Run
     from bbp.experiments.base import Experiment
 
 SHELL_ONLY = ("out", "save", "width", "task", "merge", "dry_run")  # options that are for the shell
@@ -249,6 +249,7 @@ def planned(experiment: Experiment, how: Mapping[str, Any]) -> Run:
     Without `processes`, `workers` or a place elsewhere it takes as many processes as there are cores, where that ends sooner.
     """
     from bbp.engine import executors  # late: --help needs none
+    from bbp.engine.run import Run
     from sims.machine import allotted  # late: it brings JAX
 
     require_together(how)
@@ -367,6 +368,8 @@ def _seconds(experiment: Experiment, point: Point) -> tuple[float, float]:
 
     Of small ones several, which share calls as those of a run do.
     """
+    from bbp.engine.run import run_unit  # late, likewise
+
     small = experiment.cost(point, {}).probe
     work = experiment.cost(small, {}).work
     number = max(1, min(MOST_PROBES, experiment.samples, int(PROBE_SECONDS / work)))

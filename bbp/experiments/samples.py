@@ -30,7 +30,7 @@ COLUMNS = (
     Field("overlaps", _PAIRS),
     Field("residuals", _PAIRS),
     Field("student_shares", _PAIRS),
-    Field("max_overlap_rank", ("sample",), "i8", -1),
+    Field("max_overlap_rank", ("sample",)),
 )
 # On inputs of one's own: what theory says of each sample, for Gaussian and for elliptical rows, and its difference between
 # halves of the rows.

@@ -13,7 +13,7 @@ import subprocess
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -250,6 +250,17 @@ def _part_of(found: xr.Dataset, name: str) -> str:
         if part and whole != name and whole in found and (own := found[whole].attrs.get("long_name")):
             return words + own
     return ""
+
+
+def column_type(name: str) -> tuple[str, Any]:
+    """The type of a column as it is computed, and what stands for a sample that was not run.
+
+    >>> column_type("code"), column_type("bbp_time_kind"), column_type("overlaps")
+    (('int8', -1), ('O', ''), ('float64', nan))
+    """
+    if name == "status":
+        return FLAGS[name][2], NOT_RUN
+    return FILL.get(name, ("O", "") if name.endswith(("kind", "reason")) else ("float64", np.nan))
 
 
 def own_names(found: xr.Dataset) -> list[str]:

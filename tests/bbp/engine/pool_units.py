@@ -9,7 +9,7 @@ import numpy as np
 
 from bbp.experiments.columns import Computation, Field
 
-FIELDS = (Field("values", ("sample", "column"), np.float64, np.nan, "numbers of the sample"),)
+FIELDS = (Field("values", ("sample", "column"), words="numbers of the sample"),)
 
 
 def values_of(record, samples):
