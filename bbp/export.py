@@ -50,11 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print or write one table of the file."""
-    from bbp.exports import text
-    from bbp.exports.tables import quantities, tables
+    from bbp.exports import tables
     from bbp.files import dataset
 
-    form = next((form for form in text.FORMS if getattr(args, form)), None)
+    form = next((form for form in tables.FORMS if getattr(args, form)), None)
     if args.out is not None:
         ending = Path(args.out).suffix
         by_ending = ENDINGS.get(ending.lower(), form)
@@ -69,20 +68,20 @@ def run(args: argparse.Namespace) -> int:
     if out is not None:
         disk.require_apart({"out": out}, [args.file])
         disk.require_free(out, force=args.force)
-    found = tables(dataset.open(args.file))
+    found = tables.tables(dataset.open(args.file))
     if args.list:
         for name, each in found.items():
-            program.show(f"{name:14} {len(each):8d} rows: {', '.join(quantities(each))}")
+            program.show(f"{name:14} {len(each):8d} rows: {', '.join(tables.quantities(each))}")
         return program.OK
-    digits = text.DIGITS[form] if args.digits is None else min(options.integer()("digits", args.digits), 17)
+    digits = tables.DIGITS[form] if args.digits is None else min(options.integer()("digits", args.digits), 17)
     name, table = _chosen(found, args.table)
     if args.columns is not None:
-        table = text.chosen(table, _columns(name, table, quantities(table), args.columns))
+        table = tables.chosen(table, _columns(name, table, tables.quantities(table), args.columns))
     elif form == "latex":
-        table, left = text.fitting(table)
+        table, left = tables.fitting(table)
         if left:
             messages.log.info("left out, empty or beyond a page: %s (--columns chooses)", ", ".join(left))
-    written = text.FORMS[form](name, table, digits)
+    written = tables.FORMS[form](name, table, digits)
     if out is None:
         sys.stdout.write(written if form == "json" else plain(written))
     else:

@@ -25,6 +25,7 @@ MOVED = {
     "bbp.explorer.samples": "explorer.jobs explorer.limits explorer.sampler",
     "bbp.explorer.work": "explorer.worker",
     "bbp.export": "exports.export",
+    "bbp.exports.tables": "exports.text",
     "bbp.files.dataset": "files.look",
     "bbp.files.disk": "files.atomic files.outputs",
     "bbp.files.product": "analysis.join",

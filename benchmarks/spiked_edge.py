@@ -20,11 +20,13 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
+from scipy import stats
 from scipy.linalg import eigh_tridiagonal
 
 import theory
@@ -96,9 +98,19 @@ def edge_statistics(sweep: xr.Dataset, n: int, alpha: float, seed: int = 0) -> E
         lowest=lowest,
         edges=edges,
         mean=bootstrap(scaled, rng),
-        variance=bootstrap(scaled, rng, lambda v, axis: v.var(axis=axis, ddof=1)),
-        distance=bootstrap(scaled, rng, _distances, repeats=200),
-        share=bootstrap(pairs, rng, share),
+        variance=_resampled(scaled, rng, lambda v, axis: v.var(axis=axis, ddof=1)),
+        distance=_resampled(scaled, rng, _distances, repeats=200),
+        share=_resampled(pairs, rng, share),
+    )
+
+
+def _resampled(
+    values: Array, rng: np.random.Generator, statistic: Callable[..., Array], repeats: int = 1000
+) -> Estimate:
+    """A smooth statistic of samples with its error and interval by the bootstrap, corrected for bias and acceleration."""
+    found = stats.bootstrap((values,), statistic, n_resamples=repeats, random_state=rng)
+    return Estimate(
+        float(statistic(values, axis=-1)), float(found.standard_error), *map(float, found.confidence_interval)
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,37 +27,8 @@ Array = NDArray[np.float64]
 
 FORMAT = "bbp-fit"
 DEFAULT = ("lowest", "overlap", "threshold", "width")
-LIMITS = ("theory", "free")
 NUMBERS = ("limit", "coefficient", "exponent")  # of a fit
-
-
-@dataclass
-class Series:
-    """One number at several N: only the sizes that have an error, of FEWEST samples or more, are kept.
-
-    name, alpha     what it is, and at which alpha (NaN where over all)
-    words           the same, for a reader
-    limit           theory's, at N = infinity; NaN where there is none
-    n, values, errors, freedom, samples   (size,) see `laws.fit_law`; freedom inf: the errors are known
-    """
-
-    name: str
-    alpha: float
-    words: str
-    limit: float
-    n: Array
-    values: Array
-    errors: Array
-    samples: NDArray[np.int64]
-    freedom: ArrayLike = math.inf
-
-    def __post_init__(self) -> None:
-        with np.errstate(invalid="ignore"):
-            good = np.isfinite(self.values) & (self.errors > 0) & np.isfinite(self.errors)
-        good &= self.samples >= FEWEST
-        self.freedom = np.broadcast_to(np.asarray(self.freedom, dtype=np.float64), good.shape)[good]
-        self.n = self.n.astype(float)[good]
-        self.values, self.errors, self.samples = self.values[good], self.errors[good], self.samples[good]
+Series = tuple[Any, ...]  # one number at several N: what `_fitted` takes after the limit
 
 
 def fit(
@@ -98,26 +68,25 @@ def fit(
     Raises
     ------
     ParameterError
-        For several models, an unknown quantity, alpha or limit, and where nothing has two sizes.
+        For several models, an unknown quantity or alpha, and where nothing has two sizes.
     """
     if "model" in source.dims:
         raise ParameterError(
             f"choose one of {source.sizes['model']} models: bbp.files.product.one(dataset, index)"
         )
-    given = _limit(limit)
+    given = {"theory": None, "free": math.nan}[limit] if isinstance(limit, str) else limit
     form = str(source.attrs.get("format"))
     kinds = {"bbp-sweep": _of_sweep, "bbp-descent": _of_descents, "bbp-phase": _of_phase}
     if form not in kinds:
         raise ParameterError(f"a {form} result has no sizes to fit: sweeps, descents and phase diagrams have")
-    if isinstance(of, str):
-        raise ParameterError(f"of must be a list of quantities, got {shown(of)}")
-    rows = list(kinds[form](source, of, _alphas(source, alpha), np.random.default_rng(seed)))
-    if not any(len(row.n) > 1 for row in rows):
+    asked = kinds[form](source, of, _alphas(source, alpha), np.random.default_rng(seed))
+    rows = [_fitted(given, *row) for row in asked]
+    if not any(row.sizes["n"] > 1 for row in rows):
         raise ParameterError(
             "nothing has two sizes N with an error to fit (sizes of several files: give all of them, or bbp.join); a size "
             f"counts with {FEWEST} samples or more, a threshold within the grid of alpha"
         )
-    found = _over_rows([_fitted(row, given) for row in rows])
+    found = _over_rows(rows)
     config: dict[str, Any] = {
         "of": None if of is None else list(of),
         "alpha": None if alpha is None else list(map(float, alpha)),
@@ -127,19 +96,6 @@ def fit(
     own |= models.record(models.of(source)) if "p" in source.attrs else {}
     own |= {"format": FORMAT, "config": json.dumps(config), "finished": 1}
     return described(found.assign_attrs(variables.provenance() | own))
-
-
-def _limit(limit: str | float) -> float | None:
-    """The limit given, NaN for a free one, None for theory's."""
-    if isinstance(limit, str) and limit in LIMITS:
-        return None if limit == "theory" else math.nan
-    try:
-        found = math.nan if isinstance(limit, bool) else float(limit)
-    except (TypeError, ValueError):
-        found = math.nan
-    if not math.isfinite(found):
-        raise ParameterError(f"limit must be theory, free or a number, got {shown(limit)}")
-    return found
 
 
 def _alphas(source: xr.Dataset, asked: Sequence[float] | None) -> list[int]:
@@ -186,7 +142,7 @@ def _of_sweep(
             if name.startswith("phi"):  # shares have Wilson's error
                 error, freedom = np.array([fraction(row).error for row in rows]), np.full(len(n), np.inf)
             limit = _theory(sweep, name, j)
-            yield Series(name, float(held[j]), words, limit, n, value, error, samples, freedom)
+            yield name, float(held[j]), words, limit, n, value, error, samples, freedom
 
 
 def _theory(sweep: xr.Dataset, name: str, j: int) -> float:
@@ -218,7 +174,7 @@ def _rise(name: str, sweep: xr.Dataset, alphas: list[int], hits: Array, rng: np.
     if name == "width":
         what, limit = "width in alpha of the rise of {}", 0.0
     words = what.format("phi of the p p* lowest")
-    return Series(name, math.nan, words, limit, sweep.n.values, value, error, np.array(samples))
+    return name, math.nan, words, limit, sweep.n.values, value, error, np.array(samples)
 
 
 def _of_descents(
@@ -234,7 +190,7 @@ def _of_descents(
         )
         samples = (part.status.sel(start=start) == 1).sum(["alpha", "sample"]).values
         words = f"alpha at which half of the descents from {start} recover"
-        yield Series("threshold", math.nan, words, math.nan, part.n.values, value, error, samples)
+        yield "threshold", math.nan, words, math.nan, part.n.values, value, error, samples
 
 
 def _of_phase(
@@ -251,15 +207,36 @@ def _of_phase(
         limit = threshold(Network(p, int(phase.attrs["p_star"]), float(a))).alpha
         words = f"alpha_BBP(N) of theory, p = {p:g}, a = {a:g}"
         value, error, freedom = at.alpha_bbp_n.values, at.alpha_bbp_n_error.values, max(draws - 1.0, 1.0)
-        yield Series("threshold", math.nan, words, limit, n, value, error, samples, freedom)
+        yield "threshold", math.nan, words, limit, n, value, error, samples, freedom
 
 
-def _fitted(row: Series, given: float | None) -> xr.Dataset:
-    """Every law through one series."""
-    limit, size = row.limit if given is None else given, len(row.n)
-    known = None if math.isnan(limit) else limit
+def _fitted(
+    given: float | None,
+    name: str,
+    alpha: float,
+    words: str,
+    limit: float,
+    n: Array,
+    values: Array,
+    errors: Array,
+    samples: NDArray[np.int64],
+    freedom: ArrayLike = math.inf,
+) -> xr.Dataset:
+    """Every law through one number at several N: only the sizes that have an error, of FEWEST samples or more, are kept.
+
+    given           the limit asked for, NaN for a free one, None for theory's
+    name, alpha     what it is, and at which alpha (NaN where over all); words: the same, for a reader
+    limit           theory's, at N = infinity; NaN where there is none
+    n, values, errors, samples, freedom   (size,) see `laws.fit_law`; freedom inf: the errors are known
+    """
+    with np.errstate(invalid="ignore"):
+        good = np.isfinite(values) & (errors > 0) & np.isfinite(errors) & (samples >= FEWEST)
+    freedom = np.broadcast_to(np.asarray(freedom, dtype=np.float64), good.shape)[good]
+    n, values, errors, samples = (each[good] for each in (n, values, errors, samples))
+    taken, size = limit if given is None else given, len(n)
+    known = None if math.isnan(taken) else taken
     fits = {
-        law: fit_law(law, row.n, row.values, row.errors, limit=known, freedom=row.freedom)
+        law: fit_law(law, n, values, errors, limit=known, freedom=freedom)
         for law in SHAPES
         if size >= max(2, 1 + (known is None) + (law == FREE))
     }
@@ -268,15 +245,15 @@ def _fitted(row: Series, given: float | None) -> xr.Dataset:
     if len(fits) == len(SHAPES):
         law, why = verdict(list(fits.values()))
     every, own = [fits.get(law) for law in SHAPES], dict[str, Any]()
-    for name in NUMBERS:
-        own |= columns(name, ["law"], [getattr(one, name, NOTHING) for one in every])
-    for name, part in (("chi2", "chi2"), ("p_value", "probability")):
-        own[name] = "law", [getattr(one, part, math.nan) for one in every]
+    for part in NUMBERS:
+        own |= columns(part, ["law"], [getattr(one, part, NOTHING) for one in every])
+    own["chi2"] = "law", [getattr(one, "chi2", math.nan) for one in every]
+    own["p_value"] = "law", [getattr(one, "probability", math.nan) for one in every]
     own["degrees"] = "law", [getattr(one, "degrees", 0) for one in every]
-    own |= {"value": ("n", row.values), "error": ("n", row.errors), "samples": ("n", row.samples)}
-    own |= {"quantity": row.name, "words": row.words, "verdict": law, "why": why}
-    own |= {"at_alpha": row.alpha, "theory_limit": row.limit, "taken_limit": limit}
-    return xr.Dataset(own, {"n": row.n.astype(np.int64), "law": np.array(list(SHAPES), dtype=object)})
+    own |= {"value": ("n", values), "error": ("n", errors), "samples": ("n", samples)}
+    own |= {"quantity": name, "words": words, "verdict": law, "why": why}
+    own |= {"at_alpha": alpha, "theory_limit": limit, "taken_limit": taken}
+    return xr.Dataset(own, {"n": n.astype(np.int64), "law": np.array(list(SHAPES), dtype=object)})
 
 
 def _over_rows(each: Sequence[xr.Dataset]) -> xr.Dataset:

@@ -1,18 +1,30 @@
-"""The tables of a result, as pandas DataFrames: variables over the same dimensions side by side, one row a point.
+r"""The tables of a result, as pandas DataFrames: variables over the same dimensions side by side, one row a point; and a table
+as CSV, LaTeX or JSON.
 
 NAME_error, NAME_low and NAME_high stand after NAME, of which they are the error and the ends of an interval. Sweeps and
 descents have a table of averages over their samples besides, the first.
+
+Numbers with an error have its digits: two of the error's own, the value's as far as these. In CSV an unknown number is an empty
+cell and infinity is "inf"; in JSON they are null and "inf", and no digit is left out. Heads of columns in LaTeX are the field's
+symbols, and words where it has none. A name of several words ends in that of a symbol more often than not, and its other words
+say which: erf_alpha_bbp is "erf $\alpha_\mathrm{BBP}$".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from bbp.analysis.comparison import crossings, zeros
+from bbp.analysis.estimates import decimals, matched, plain, with_interval
 from bbp.analysis.recovery import averages
 from bbp.analysis.summary import summarise
 from bbp.experiments import models
@@ -176,3 +188,229 @@ def _judged(name: str, found: xr.Dataset, table: pd.DataFrame) -> pd.DataFrame:
 
 _CROSSING = ["crossing_n_small", "crossing_n_large"], ["crossing_found"]
 AVERAGES: dict[str, Callable[[xr.Dataset], xr.Dataset]] = {"bbp-sweep": summarise, "bbp-descent": averages}
+
+
+DIGITS = {"csv": 12, "latex": 6, "json": 17}  # significant ones of a number without an error
+WIDE, APART = 45.0, 1.2  # em: a line of 16 cm at 10 pt, and the gap between two columns
+_NARROW = dict.fromkeys(".,[]", 0.28) | dict.fromkeys("()", 0.39) | {"-": 0.78, " ": 0.33}  # em; others 0.5
+
+
+def as_csv(name: str, table: pd.DataFrame, digits: int = DIGITS["csv"]) -> str:
+    """A head and a row for each point; an error is a column NAME_error after its value."""
+    del name
+    names = quantities(table)
+    written = chosen(table, names).map(lambda value: plain(value, digits))
+    for column in names:
+        if column + "_error" in table:
+            both = [
+                matched(float(v), float(e), digits)
+                for v, e in zip(table[column], table[column + "_error"], strict=True)
+            ]
+            written[column], written[column + "_error"] = zip(*both, strict=True)
+    return written.to_csv(index=False, lineterminator="\n")
+
+
+def as_latex(name: str, table: pd.DataFrame, digits: int = DIGITS["latex"]) -> str:
+    """A tabular for the package booktabs: a value and its error as 0.374(11), the error in units of the last digit.
+
+    A share stands with its interval, 1.00 [0.88, 1.00]. Numbers without an error have as many decimals as their column needs.
+    """
+    del name
+    names = quantities(table)
+    aligned = "".join("r" if table[column].dtype.kind in "fiu" else "l" for column in names)
+    lines = [r"\begin{tabular}{" + aligned + "}", r"\toprule", " & ".join(heads(names)) + r" \\", r"\midrule"]
+    cells = [_latex_column(table, column, digits) for column in names]
+    lines += [" & ".join(row) + r" \\" for row in zip(*cells, strict=True)]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def as_json(name: str, table: pd.DataFrame, digits: int = DIGITS["json"]) -> str:
+    """{"table": name, "about": {column: words}, "rows": [{column: value}]}, errors as NAME_error, every digit kept."""
+    rows = [
+        {column: _json(value, digits) for column, value in row.items()} for row in table.to_dict("records")
+    ]
+    about = {column: words for column, words in table.attrs.items() if column in table}
+    return json.dumps({"table": name, "about": about, "rows": rows}, indent=1, allow_nan=False) + "\n"
+
+
+def fitting(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """The table's first columns, as many as fit on a page, without those that are empty; and the names of those left out.
+
+    The others stand in CSV and JSON, and where they are asked for by name.
+    """
+    kept: list[str] = []
+    room, names = WIDE, quantities(table)
+    for column, head in zip(names, heads(names), strict=True):
+        if table[column].isna().all() or (table[column] == "").all():
+            continue
+        room -= max(map(_printed, [head, *_latex_column(table, column, DIGITS["latex"])])) + APART * bool(
+            kept
+        )
+        if room < 0:
+            break
+        kept.append(column)
+    kept = kept or names
+    return chosen(table, kept), [column for column in names if column not in kept]
+
+
+def chosen(table: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    """These quantities of a table, with their errors and intervals, in this order."""
+    return table[[part for column in columns for part in parts(table, column)]]
+
+
+def _printed(cell: str) -> float:
+    """About the width in em of a cell of LaTeX."""
+    mathematics = re.sub(
+        r"\$[^$]*\$", lambda found: found.group().replace(" ", ""), cell.replace(r"\mathrm", "")
+    )
+    letters = re.sub(r"[${}^_\\]", "", re.sub(r"\\[A-Za-z]+", "x", mathematics))
+    return sum(_NARROW.get(letter, 0.5) for letter in letters)
+
+
+def _latex_column(table: pd.DataFrame, name: str, digits: int) -> list[str]:
+    """The cells of a column: shares with intervals, numbers with errors, or all to the decimals of the longest."""
+    values = table[name].tolist()
+    if name in SHARES and name + "_low" in table:
+        ends = zip(values, table[name + "_low"], table[name + "_high"], strict=True)
+        written = (with_interval(*map(float, cell)) for cell in ends)
+        return ["--" if cell == "-" else f"${cell}$" for cell in written]
+    if name + "_error" in table:
+        return [
+            _with_error(float(v), float(e), digits)
+            for v, e in zip(values, table[name + "_error"], strict=True)
+        ]
+    cells = [_latex(value, digits) for value in values]
+    if table[name].dtype.kind != "f":
+        return cells
+    plainly = [plain(value, digits) for value in values if math.isfinite(value)]
+    if any("e" in text for text in plainly):
+        return cells
+    places = max((len(text.partition(".")[2]) for text in plainly), default=0)
+    both = zip(values, cells, strict=True)
+    return [f"${value:.{places}f}$" if math.isfinite(value) else cell for value, cell in both]
+
+
+def _latex(value: Any, digits: int) -> str:
+    if isinstance(value, float | np.floating) and not math.isfinite(value):
+        return "--" if math.isnan(value) else r"$\infty$" if value > 0 else r"$-\infty$"
+    text = plain(value, digits)
+    if isinstance(value, float | np.floating):
+        number, _, power = text.partition("e")
+        return f"${number} \\times 10^{{{int(power)}}}$" if power else f"${number}$"
+    return escaped(text)
+
+
+def _with_error(value: float, error: float, digits: int) -> str:
+    places = decimals(error)
+    if places is None or not math.isfinite(value):
+        return _latex(value, digits)
+    shown, spread = matched(value, error, digits)
+    return f"${shown}({spread.replace('.', '').lstrip('0') if places > 1 else spread})$"
+
+
+def _json(value: Any, digits: int) -> Any:
+    plainly = value.item() if isinstance(value, np.generic) else value
+    if isinstance(plainly, float) and not math.isfinite(plainly):
+        return None if math.isnan(plainly) else "inf" if plainly > 0 else "-inf"
+    return float(f"{plainly:.{digits}g}") if isinstance(plainly, float) else plainly
+
+
+FORMS: Mapping[str, Callable[[str, pd.DataFrame, int], str]] = {
+    "csv": as_csv,
+    "latex": as_latex,
+    "json": as_json,
+}
+
+SYMBOLS = {
+    "n": "$N$",
+    "p": "$p$",
+    "p_star": "$p^*$",
+    "a": "$a$",
+    "finite_a": "$a$",
+    "m2": "$m^2$",
+    "alpha": r"$\alpha$",
+    "alpha_bbp": r"$\alpha_\mathrm{BBP}$",
+    "alpha_bbp_n": r"$\alpha_\mathrm{BBP}(N)$",
+    "alpha_0": r"$\alpha_0$",
+    "alpha_0_overlap": r"$\alpha_0$, overlap",
+    "alpha_0_continuation": r"$\alpha_0$, continuation",
+    "a_c": "$a_c$",
+    "p_c": "$p_c$",
+    "alpha_c": r"$\alpha_\mathrm{BBP}(a_c)$",
+    "jump": r"$\Delta q^2$",
+    "lowest": r"$\lambda_1$",
+    "eigenvalue": r"$\lambda$",
+    "eigenvalues": r"$\lambda$",
+    "overlap": "$q^2$",
+    "overlaps": "$q^2$",
+    "overlap_matrix": r"$w_k \cdot w^*_l / N$",
+    "phi": r"$\phi$",
+    "phi_group": r"$\phi_{pp^*}$",
+    "gap": r"$\Delta\lambda$",
+    "edge": r"$\lambda_-$",
+    "outlier": r"$\lambda_\mathrm{out}$",
+    "theory_edge": r"$\lambda_-$",
+    "theory_outlier": r"$\lambda_\mathrm{out}$",
+    "theory_overlap": r"$q^2$ of $\lambda_\mathrm{out}$",
+    "theory_n_lowest": r"$\lambda_1$, theory",
+    "theory_n_overlap": "$q^2$, theory",
+    "theory_n_phi_group": r"$\phi_{pp^*}$, theory",
+    "theory_n_lowest_std": r"$\lambda_1$, theory, scatter",
+    "theory_n_overlap_std": "$q^2$, theory, scatter",
+    "lowest_std": r"$\lambda_1$, scatter",
+    "overlap_std": "$q^2$, scatter",
+    "success": "recovered",
+    "elsewhere": "ended elsewhere",
+    "moving": "still moving",
+    "final": "$m^2$, end",
+    "initial": "$m^2$, start",
+    "crossing_n_small": "$N_1$",
+    "crossing_n_large": "$N_2$",
+    "crossing_alpha": r"$\alpha$",
+    "crossing_found": "fits that cross",
+    "crossing_verdict": "verdict",
+    "alpha_zero_n": "$N$",
+    "alpha_zero_sampled": r"$\alpha_0$, samples",
+    "alpha_zero_verdict": "verdict",
+}
+_SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "\\": r"\textbackslash{}",
+}
+
+
+def heads(names: Sequence[str]) -> list[str]:
+    r"""The heads of a table's columns, no two alike.
+
+    >>> heads(["alpha", "overlap", "overlaps", "max_overlap_rank"])
+    ['$\\alpha$', '$q^2$, overlap', '$q^2$, overlaps', 'max overlap rank']
+    """
+    found = [_head(name) for name in names]
+    often = Counter(found)
+    return [
+        f"{head}, {_words(name.split('_'))}" if often[head] > 1 else head
+        for head, name in zip(found, names, strict=True)
+    ]
+
+
+def escaped(text: str) -> str:
+    r"""Text with the characters that LaTeX takes for its own spelled out.
+
+    >>> escaped("p_c & 5%")
+    'p\\_c \\& 5\\%'
+    """
+    return "".join(_SPECIAL.get(letter, letter) for letter in text)
+
+
+def _head(name: str) -> str:
+    words = name.split("_")
+    for start in range(len(words)):
+        symbol = SYMBOLS.get("_".join(words[start:]))
+        if symbol is not None:
+            return " ".join(filter(None, [_words(words[:start]), symbol]))
+    return _words(words)
+
+
+def _words(words: Sequence[str]) -> str:
+    return escaped(" ".join(words))

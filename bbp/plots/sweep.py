@@ -17,7 +17,7 @@ from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from bbp.analysis.summary import has_theory_n, observables, theory_curves
+from bbp.analysis.summary import has_theory_n, mean_and_error, observables, theory_curves
 from bbp.experiments import models
 from bbp.files import dataset
 from bbp.files.variables import own_names
@@ -33,7 +33,6 @@ from bbp.plots.marks import (
     overlap_curve,
     points,
     said,
-    sampled_points,
 )
 from theory.finite.law import doubts
 
@@ -45,6 +44,7 @@ LACKS = {
     "none": r"no $\alpha_\mathrm{BBP}$",
     "unresolved": "theory not resolved",
 }
+FOLLOWING = "eigenvalue that follows"  # those of the p p_star lowest: the first that stays in the bulk
 # Observables of comparisons and what their axes say.
 COMPARED = {
     "lowest": r"lowest eigenvalue $\lambda_1$",
@@ -90,6 +90,25 @@ def is_compared(found: xr.Dataset) -> bool:
     return "lowest_low" in found
 
 
+def averaged(found: xr.Dataset) -> xr.Dataset:
+    """A comparison as it is; a sweep with means over its samples, and their NAME_error, (n, alpha) in the place of what is
+    drawn of each: lowest, overlap, observables of one's own, and FOLLOWING where it is known."""
+    if is_compared(found):
+        return found
+    seen, group, own = observables(found), models.group(models.of(found)), own_names(found)
+    if seen.sizes["eigenpair"] > group:
+        seen[FOLLOWING] = seen.eigenvalues.isel(eigenpair=group)
+    means: dict[str, Any] = {}
+    for name in ("lowest", "overlap", FOLLOWING, *own):
+        if name in seen:
+            mean, error = mean_and_error(seen[name].transpose("n", "alpha", "sample").values)
+            means |= {
+                name: (("n", "alpha"), mean, seen[name].attrs),
+                f"{name}_error": (("n", "alpha"), error),
+            }
+    return found.drop_vars(own).assign(means)
+
+
 def common_names(sources: Mapping[str, xr.Dataset]) -> list[str]:
     """The observables of one's own that all of several results hold."""
     first, *rest = [own_names(one) for one in sources.values()]
@@ -123,16 +142,17 @@ def is_brief(sources: Mapping[str, xr.Dataset]) -> bool:
 def panel(ax: Axes, results: xr.Dataset | Mapping[str, xr.Dataset], name: str) -> None:
     """An observable of every N against alpha beside theory: "lowest", "overlap", of a comparison "phi_group" and "gap"; or the
     mean over samples of any other, of one over eigenpairs the lowest's."""
-    sources = named(results)
+    sources = {key: averaged(one) for key, one in named(results).items()}
     brief = is_brief(sources)
     theory_lines(ax, sources, name)
     mark_thresholds(ax, sources)
     for found, row, size, look in each_size(sources):
         label = size if brief else f"samples, {size}"
-        if is_compared(found):
-            measured(ax, found, name, row, label=label, **look)
-        else:
-            _samples(ax, found, name, row, label, None if brief else size, look)
+        measured(ax, found, name, row, label=label, **look)
+        if name == "lowest" and FOLLOWING in found:
+            group = models.group(models.of(found))
+            rest = None if brief else rf"$\lambda_{{{group + 1}}}$, {size}"
+            measured(ax, found, FOLLOWING, row, label=rest, filled=False, **look)
         if "theory_n_verdict" in found and name in ("lowest", "overlap"):
             judged_points(ax, found, name, row)
         _finite(ax, found, name, row, None if brief else f"theory, {size}", look)
@@ -151,24 +171,14 @@ def panel(ax: Axes, results: xr.Dataset | Mapping[str, xr.Dataset], name: str) -
     ax.set_ylabel(_ordinate(name, sources, group))
 
 
-def _samples(
-    ax: Axes, sweep: xr.Dataset, what: str, row: int, label: str, size: str | None, look: dict[str, Any]
-) -> None:
-    """One observable of the samples of one N; of the eigenvalue the first that stays, too."""
-    alpha, seen, group = sweep.alpha.values, observables(sweep), models.group(models.of(sweep))
-    sampled_points(ax, alpha, seen[what].values[row], label=label, **look)
-    if what == "lowest" and seen.sizes["eigenpair"] > group:
-        rest = None if size is None else rf"$\lambda_{{{group + 1}}}$, {size}"
-        sampled_points(ax, alpha, seen.eigenvalues.values[row, ..., group], label=rest, filled=False, **look)
-
-
 def measured(
     ax: Axes,
     comparison: xr.Dataset,
     name: str,
     row: int,
     *,
-    label: str,
+    label: str | None,
+    filled: bool = True,
     index: int | None = None,
     count: int = 0,
 ) -> ErrorbarContainer:
@@ -176,13 +186,12 @@ def measured(
 
     index   of its colour and marker, of `count`; that of the row where not given
     """
-    value, error, low, high = (
-        comparison[f"{name}{part}"].values[row] for part in ("", "_error", "_low", "_high")
-    )
+    value, error = (comparison[f"{name}{part}"].values[row] for part in ("", "_error"))
     if name.startswith("phi"):
+        low, high = (comparison[f"{name}{part}"].values[row] for part in ("_low", "_high"))
         error = np.stack([value - low, high - value])
-    look: dict[str, Any] = {"index": row if index is None else index, "count": count, "label": label}
-    return points(ax, comparison.alpha.values, value, error, **look)
+    look: dict[str, Any] = {"count": count, "filled": filled, "label": label}
+    return points(ax, comparison.alpha.values, value, error, index=row if index is None else index, **look)
 
 
 def _finite(
@@ -242,10 +251,7 @@ def _ordinate(name: str, sources: Mapping[str, xr.Dataset], group: int) -> str:
 
 def _following(sources: Mapping[str, xr.Dataset], group: int) -> str:
     """The eigenvalue drawn beside the lowest, the first that stays; "" where results have none."""
-    if not any(
-        "eigenpair" in one.sizes and one.sizes["eigenpair"] > models.group(models.of(one))
-        for one in sources.values()
-    ):
+    if not any(FOLLOWING in one for one in sources.values()):
         return ""
     return rf"\lambda_{{{group + 1}}}" if group else r"\lambda_{p\,p^* + 1}"
 

@@ -13,9 +13,7 @@ import pytest
 from bbp import export
 from bbp.analysis import summary
 from bbp.analysis.comparison import compare
-from bbp.exports import text
-from bbp.exports.tables import quantities, tables
-from bbp.exports.text import heads
+from bbp.exports.tables import as_csv, as_latex, fitting, heads, quantities, tables
 from bbp.files import dataset, product
 from theory.model import Committee
 
@@ -135,11 +133,11 @@ def test_columns_of_latex_have_proper_heads_and_fit_on_a_page(sweep_file, phase_
         require_heads(tables(dataset.open(path)))
     table = tables(dataset.open(compare_file))["observables"]
     assert heads(["phi", "phi_group"]) == [r"$\phi$", r"$\phi_{pp^*}$"]
-    kept, left = text.fitting(table)
+    kept, left = fitting(table)
     assert quantities(kept)[:4] == ["n", "alpha", "lowest", "theory_n_lowest"]
     assert "theory_n_overlap_std" in left and len(quantities(kept)) + len(left) == len(quantities(table))
     empty = pd.DataFrame({"a": np.ones(2), "b": np.full(2, math.nan)})
-    assert quantities(text.fitting(empty)[0]) == ["a"]
+    assert quantities(fitting(empty)[0]) == ["a"]
 
 
 def test_columns_are_chosen_by_name(compare_file, capsys):
@@ -167,7 +165,7 @@ def test_latex_has_a_cell_for_every_column_and_errors_in_the_last_digits():
         "overlap_error": [0.0113, math.nan],
     }
     columns |= {"a": [1e-7, math.inf], "gap": [1234.5, 2.0], "gap_error": [120.0, 0.0]}
-    lines = text.as_latex("made", pd.DataFrame(columns)).splitlines()
+    lines = as_latex("made", pd.DataFrame(columns)).splitlines()
     assert lines[2] == r"kind & $q^2$ & $a$ & $\Delta\lambda$ \\"
     assert lines[4] == r"smooth\_1 & $0.374(11)$ & $1 \times 10^{-7}$ & $1230(120)$ \\"
     assert lines[5] == r"sharp & -- & $\infty$ & $2$ \\"
@@ -190,10 +188,10 @@ def test_a_share_has_its_interval_and_plain_numbers_one_length():
     table = pd.DataFrame(
         {"alpha": [2.76695, 2.799]} | {f"phi_group{end}": [value, math.nan] for end, value in ends.items()}
     )
-    assert text.as_latex("made", table).splitlines()[4:6] == [
+    assert as_latex("made", table).splitlines()[4:6] == [
         r"$2.76695$ & $1.00 [0.88, 1.00]$ \\",
         r"$2.79900$ & -- \\",
     ]
-    head, first, second = text.as_csv("made", table).splitlines()
+    head, first, second = as_csv("made", table).splitlines()
     assert head == "alpha,phi_group,phi_group_error,phi_group_low,phi_group_high"
     assert first == "2.76695,1.000,0.029,0.8787,1" and second == "2.799,,,,"
