@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from matplotlib.figure import Figure
 from bbp.analysis import comparison, scaling, spectrum
 from bbp.console import program
 from bbp.console.messages import FileError
-from bbp.console.options import integer, nearest, number, one_width
+from bbp.console.options import integer, number, one_width
 from bbp.console.program import callable_as
 from bbp.experiments import models, own
 from bbp.experiments.models import MODEL
@@ -43,7 +42,6 @@ EXAMPLE = """\
   bbp plot --spectrum 2.5 --p 2 --a 0.3 --out spectrum.svg
   bbp plot --spectrum 6 --a 2 --activation tanh --covariance power:1 --out tanh.png"""
 
-LOOK = list(inspect.signature(options.read).parameters)
 Source = str | Path | xr.Dataset
 SEVERAL = files.SWEEP, comparison.FORMAT, files.DESCENT  # what is drawn in one figure, each told apart
 
@@ -71,7 +69,7 @@ def draw(
     out, dpi
         A picture to write, in the format of its ending.
     **look
-        The other options of `bbp plot`, see `bbp.plots.options.read`: panels, size, style (style sheets), font, labels,
+        The other options of `bbp plot`, see `bbp.plots.options.LOOK`: panels, size, style (style sheets), font, labels,
         legend, ylog, xlog, ylim, xlim, colors, talk.
 
     Returns
@@ -103,9 +101,6 @@ def _looking(
     dpi: float = 300.0,
 ) -> Figure:
     """What `draw` gives at a width, as a look has it, written to `out` if that is given."""
-    for name in look:
-        if name not in LOOK:
-            raise ParameterError(f"a figure has no option {name!r}{nearest(name, LOOK)}")
     chosen = options.read(**look)
     place = None if out is None else disk.destination(out)
     ending = "" if place is None else form_of(place)
@@ -163,12 +158,12 @@ def _names(sources: Sequence[Any]) -> list[str]:
 
 def _width(width: str | None, chosen: style.Look) -> str:
     """Panels side by side where there is room; ParameterError where a size is said twice."""
-    other = "size" if chosen.size is not None else "talk" if chosen.talk else ""
+    other = "size" if chosen["size"] is not None else "talk" if chosen["talk"] else ""
     if width is not None and other:
         raise ParameterError(f"width cannot go with {other}, which has a width of its own")
-    if chosen.size is None:
+    if chosen["size"] is None:
         return width or "double"
-    return "single" if chosen.size[0] < 5 else "double"
+    return "single" if chosen["size"][0] < 5 else "double"
 
 
 def draw_spectrum(
@@ -247,46 +242,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--dpi", type=float, default=300.0, help="dots per inch of a .png (default %(default)g)")
     add("--force", action="store_true", help="replace the picture if it exists")
     look = parser.add_argument_group("for a journal or a talk")
-    look.add_argument("--panels", metavar="LETTERS", help="only these panels, such as a,c")
-    look.add_argument("--size", metavar="WxH", help="width and height in inches, such as 3.4x2.5")
-    look.add_argument(
-        "--talk", action="store_true", help="one panel (a, or that of --panels), large, with few entries"
-    )
-    for which in "yx":
-        look.add_argument(
-            f"--{which}log", action="store_true", help=f"a logarithmic {which} axis where all is positive"
-        )
-        look.add_argument(
-            f"--{which}lim", metavar="[PANEL=]LOW:HIGH", action="append", default=[],
-            help=f"ends of the {which} axis, such as 0:1, or b=0:1 for panel b alone; may be given several times",
-        )  # fmt: skip
-    look.add_argument(
-        "--colors",
-        metavar="MAP|LIST",
-        help="of curves: a map of Matplotlib such as viridis, or colours such as #0072B2,black",
-    )
-    look.add_argument(
-        "--style",
-        metavar="SHEET",
-        action="append",
-        default=[],
-        help="a Matplotlib style sheet (file or name) over the package's style; matplotlibrc: the one Matplotlib reads",
-    )
-    look.add_argument(
-        "--font", metavar="NAME", help="serif, sans-serif, monospace, or the name of an installed font"
-    )
-    look.add_argument(
-        "--labels",
-        metavar="WHERE=TEXT",
-        nargs="+",
-        action="extend",
-        default=[],
-        help="other words: x=TEXT, y=TEXT, title=TEXT, or a.y=TEXT for panel a alone",
-    )
-    look.add_argument(
-        "--legend", choices=style.LEGENDS, default="on",
-        help="above the panels (on), off, inside the first, or right of them (default %(default)s)",
-    )  # fmt: skip
+    options.add(look)
     one = parser.add_argument_group(
         "the spectrum at one alpha",
         "with FILE, a sweep: theory and its samples there; without: theory of the model given",
@@ -338,7 +294,7 @@ def _draw(args: argparse.Namespace, out: Path) -> None:
         raise ParameterError(
             f"{given[0]} is for a spectrum without FILE: {args.files[0]!r} has its own model"
         )
-    look = {name: getattr(args, name) for name in ("width", "dpi", *LOOK)} | {"out": out}
+    look = {name: getattr(args, name) for name in ("width", "dpi", *options.NAMES)} | {"out": out}
     if args.spectrum is None:
         draw(args.files, model=args.model, **look)
         return

@@ -186,19 +186,19 @@ def legends_again(figure: Figure, axes: Sequence[Axes], look: style.Look) -> Non
     whole = bool(figure.legends)
     for legend in [*figure.legends, *filter(None, (ax.get_legend() for ax in figure.axes))]:
         legend.remove()
-    if look.legend == "off":
+    if look["legend"] == "off":
         return
-    if whole and look.legend == "on":
-        legend_above(figure, axes, MOST_COLUMNS, talk=look.talk, sized=look.size is not None)
-    elif whole and look.legend == "right":
-        entries = _entries(axes, look.talk)
+    if whole and look["legend"] == "on":
+        legend_above(figure, axes, MOST_COLUMNS, talk=look["talk"], sized=look["size"] is not None)
+    elif whole and look["legend"] == "right":
+        entries = _entries(axes, look["talk"])
         figure.legend(list(entries.values()), list(entries), loc="outside right upper")
     elif whole:
-        _upon(axes[0], _entries(axes, look.talk), look.legend)
+        _upon(axes[0], _entries(axes, look["talk"]), look["legend"])
     for ax, legend in own.items():
         texts = [text.get_text() for text in legend.get_texts()]
         drawn = dict(zip(texts, legend.legend_handles, strict=True))
-        _upon(ax, _few(drawn, TALK_ENTRIES) if look.talk else drawn, look.legend)
+        _upon(ax, _few(drawn, TALK_ENTRIES) if look["talk"] else drawn, look["legend"])
 
 
 def _upon(ax: Axes, entries: Mapping[str, Any], place: str) -> None:

@@ -20,6 +20,7 @@ from matplotlib.mathtext import MathTextParser
 from numpy.typing import NDArray
 
 from bbp.console.messages import FileError
+from bbp.console.options import Option, nearest
 from bbp.plots import layout
 from bbp.plots.style import LEGENDS, TALK_SIZE, Look
 from theory.checks import ParameterError, choice, shown
@@ -40,46 +41,35 @@ _NOT_STYLE = (
 _MATHTEXT = {"serif": "dejavuserif", "sans-serif": "dejavusans", "monospace": "dejavusans"}
 
 
-def read(
-    *,
-    panels: Any = None,
-    size: Any = None,
-    style: Any = (),
-    font: str | None = None,
-    labels: Any = (),
-    legend: str | bool = "on",
-    ylog: bool = False,
-    xlog: bool = False,
-    ylim: Any = (),
-    xlim: Any = (),
-    colors: Any = None,
-    talk: bool = False,
-) -> Look:
-    """A look, of options as `bbp plot` has them on its command line or as Python would: ylim=(0, 1), {"b": (0, 1)}, ["b=0:1"].
+def read(**look: Any) -> Look:
+    """A look of options by name, given as `bbp plot` has them on its command line or as Python would: ylim=(0, 1),
+    {"b": (0, 1)}, ["b=0:1"].
 
     ParameterError, FileError: in one line, for a bad one.
     """
-    for name, value in (("ylog", ylog), ("xlog", xlog), ("talk", talk)):
-        if not isinstance(value, bool):
-            raise ParameterError(f"{name} must be True or False, got {shown(value)}")
-    chosen = () if panels is None else parse_panels(",".join(_texts("panels", panels)))
-    if talk and len(chosen) > 1:
-        raise ParameterError(f"talk is for one panel, got {', '.join(chosen)}")
-    if isinstance(legend, bool):
-        legend = "on" if legend else "off"
-    if isinstance(labels, Mapping):
-        labels = [f"{place}={text}" for place, text in labels.items()]
-    return Look(
-        settings(_texts("style", style), None if font is None else _texts("font", [font])[0]),
-        None if colors is None else parse_colours(colors),
-        talk,
-        panels=chosen or (("a",) if talk else ()),
-        size=None if size is None else parse_size(size),
-        labels=parse_labels(_texts("labels", labels)),
-        legend=choice("legend", legend, LEGENDS),
-        logs="y" * ylog + "x" * xlog,
-        limits=(*parse_limits("ylim", ylim), *parse_limits("xlim", xlim)),
-    )
+    for name in look:
+        if name not in NAMES:
+            raise ParameterError(f"a figure has no option {name!r}{nearest(name, NAMES)}")
+    given = {each.name: look.get(each.name, each.default) for each in LOOK}
+    chosen = {
+        each.name: None
+        if given[each.name] is each.default is None
+        else each.read(each.name, given[each.name])
+        for each in LOOK
+    }
+    if chosen["talk"] and len(chosen["panels"] or ()) > 1:
+        raise ParameterError(f"talk is for one panel, got {', '.join(chosen['panels'])}")
+    return chosen | {"panels": chosen["panels"] or (("a",) if chosen["talk"] else ())}
+
+
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ParameterError(f"{name} must be True or False, got {shown(value)}")
+    return value
+
+
+def _legend(name: str, value: Any) -> str:
+    return choice(name, {True: "on", False: "off"}[value] if isinstance(value, bool) else value, LEGENDS)
 
 
 def _texts(name: str, value: Any) -> list[str]:
@@ -124,109 +114,100 @@ def parse_limits(name: str, value: Any) -> tuple[tuple[str, str, float, float], 
     return tuple(found)
 
 
-def parse_colours(value: Any) -> str | tuple[str, ...]:
+def parse_colours(name: str, value: Any) -> str | tuple[str, ...]:
     """The name of one of Matplotlib's maps, or colours in their order from "#0072B2,black"; ParameterError for anything else.
 
-    >>> parse_colours("viridis"), parse_colours("#0072B2,black")
+    >>> parse_colours("colors", "viridis"), parse_colours("colors", "#0072B2,black")
     ('viridis', ('#0072B2', 'black'))
     """
     if isinstance(value, str) and value in mpl.colormaps:
         return value
-    items = tuple(item.strip() for one in _texts("colors", value) for item in one.split(","))
+    items = tuple(item.strip() for one in _texts(name, value) for item in one.split(","))
     if not items or not all(is_color_like(item) for item in items):
         raise ParameterError(
-            f"colors must be a map of Matplotlib such as viridis, or colours such as #0072B2,black, got {shown(value)}"
+            f"{name} must be a map of Matplotlib such as viridis, or colours such as #0072B2,black, got {shown(value)}"
         )
     return items
 
 
-def parse_panels(text: str) -> tuple[str, ...]:
-    """Letters from "a,c" (or "ac"); ParameterError for anything else, or one given twice.
+def parse_panels(name: str, value: Any) -> tuple[str, ...]:
+    """Letters from "a,c" (or "ac"), or a list; ParameterError for anything else, or one given twice.
 
-    >>> parse_panels("a,c")
+    >>> parse_panels("panels", "a,c")
     ('a', 'c')
     """
+    text = ",".join(_texts(name, value))
     letters = tuple(text.replace(",", "").replace(" ", ""))
     if not letters or not all("a" <= letter <= "z" for letter in letters) or len(set(letters)) < len(letters):
-        raise ParameterError(f"panels must be different letters such as a,c, got {text!r}")
+        raise ParameterError(f"{name} must be different letters such as a,c, got {text!r}")
     return letters
 
 
-def parse_size(value: Any) -> tuple[float, float]:
+def parse_size(name: str, value: Any) -> tuple[float, float]:
     """Width and height in inches from "3.4x2.5" or a pair; ParameterError unless both lie between 0.5 and 40.
 
-    >>> parse_size("3.4x2.5")
+    >>> parse_size("size", "3.4x2.5")
     (3.4, 2.5)
     """
     width, height = _pair(value, "x")
     if not (0.5 <= width <= LARGEST and 0.5 <= height <= LARGEST):
         raise ParameterError(
-            f"size must be WIDTHxHEIGHT in inches, each from 0.5 to {LARGEST:g}, got {shown(value)}"
+            f"{name} must be WIDTHxHEIGHT in inches, each from 0.5 to {LARGEST:g}, got {shown(value)}"
         )
     return width, height
 
 
-def parse_labels(items: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
+def parse_labels(name: str, value: Any) -> tuple[tuple[str, str, str], ...]:
     """(panel, place, text) from "x=TEXT" for every panel or "a.y=TEXT" for one; ParameterError for anything else.
 
-    >>> parse_labels(["a.y=overlap"])
+    >>> parse_labels("labels", ["a.y=overlap"])
     (('a', 'y', 'overlap'),)
     """
+    items = [f"{place}={text}" for place, text in value.items()] if isinstance(value, Mapping) else value
     found = []
-    for item in items:
+    for item in _texts(name, items):
         place, equals, text = item.partition("=")
         panel, _, axis = place.rpartition(".")
         if not equals or axis not in ("x", "y", "title") or not re.fullmatch("[a-z]?", panel):
             raise ParameterError(
-                f"labels must be x=TEXT, y=TEXT or title=TEXT, or a.y=TEXT for panel a alone, got {item!r}"
+                f"{name} must be x=TEXT, y=TEXT or title=TEXT, or a.y=TEXT for panel a alone, got {item!r}"
             )
         try:
             MathTextParser("path").parse(text)
         except ValueError as error:
             line = (str(error).strip().splitlines() or ["unreadable"])[-1]
             raise ParameterError(
-                f"labels: {text!r} is not mathematics that Matplotlib can set: {line}"
+                f"{name}: {text!r} is not mathematics that Matplotlib can set: {line}"
             ) from None
         found.append((panel, axis, text))
     return tuple(found)
-
-
-def settings(sheets: Sequence[str], font: str | None) -> dict[str, Any]:
-    """Matplotlib settings to lay over the package's own: style sheets one after another, then the font.
-
-    A sheet is a file, the name of one of Matplotlib's styles, or "matplotlibrc" for the file that Matplotlib reads by itself.
-    FileError where there is no such sheet or it cannot be read; ParameterError for a font that is not installed.
-    """
-    found: dict[str, Any] = {}
-    for sheet in sheets:
-        found |= _sheet(sheet)
-    return found | ({} if font is None else _font(font))
 
 
 def apply(figure: Figure, look: Look) -> Figure:
     """The same figure with fewer panels, of another size, with other words, axes and legends; ParameterError where a panel is
     not there, and where a logarithmic axis has nothing positive to show."""
     panels = panels_of(figure)
-    if look.panels:
-        panels = _keep(figure, panels, look.panels)
+    if look["panels"]:
+        panels = _keep(figure, panels, look["panels"])
     axes = list(panels.values())
-    for panel, place, text in look.labels:
+    for panel, place, text in look["labels"]:
         for ax in _named(panels, panel):
             if place == "title":
                 layout.title(ax, text)
             else:
                 ax.set(**{f"{place}label": text})
-    for which in look.logs:
-        _log_axes(axes, which)
-    for panel, which, low, high in look.limits:
+    for which in "yx":
+        if look[f"{which}log"]:
+            _log_axes(axes, which)
+    for panel, which, low, high in (*look["ylim"], *look["xlim"]):
         for ax in _named(panels, panel):
             if getattr(ax, f"get_{which}scale")() == "log" and low <= 0:
                 raise ParameterError(
                     f"{which}lim must be positive on a logarithmic axis, got {low:g}:{high:g}"
                 )
             getattr(ax, f"set_{which}lim")(low, high)
-    size = look.size or (TALK_SIZE if look.talk else None)
-    if look.panels:
+    size = look["size"] or (TALK_SIZE if look["talk"] else None)
+    if look["panels"]:
         layout.lettered(axes)
         if size is None:  # no panel higher than wide, with room for a legend
             width = figure.get_figwidth()
@@ -237,9 +218,9 @@ def apply(figure: Figure, look: Look) -> Figure:
         figure.set_size_inches(*size)
         for ax in axes:
             layout.title_again(ax)
-    if size is not None or look.legend != "on":
+    if size is not None or look["legend"] != "on":
         layout.legends_again(figure, axes, look)
-    if look.size is not None:
+    if look["size"] is not None:
         layout.require_room(figure)
     return figure
 
@@ -322,6 +303,14 @@ def _named(panels: Mapping[str, Axes], letter: str) -> list[Axes]:
     return [panels[letter]]
 
 
+def parse_sheets(name: str, value: Any) -> dict[str, Any]:
+    """Matplotlib's settings of style sheets, one over another; FileError where there is no such sheet, or it cannot be read.
+
+    A sheet is a file, the name of one of Matplotlib's styles, or "matplotlibrc" for the file that Matplotlib reads by itself.
+    """
+    return {key: setting for sheet in _texts(name, value) for key, setting in _sheet(sheet).items()}
+
+
 def _sheet(name: str) -> dict[str, Any]:
     if name in mpl_style.library:
         read: Any = mpl_style.library[name]
@@ -336,14 +325,64 @@ def _sheet(name: str) -> dict[str, Any]:
     return {key: value for key, value in read.items() if key not in _NOT_STYLE and "webagg" not in key}
 
 
-def _font(name: str) -> dict[str, Any]:
-    if name in _MATHTEXT:
-        return {"font.family": name, "mathtext.fontset": _MATHTEXT[name]}
+def parse_font(name: str, value: Any) -> dict[str, Any]:
+    """Matplotlib's settings of a family, or of an installed font; ParameterError for one that is not installed."""
+    (font,) = _texts(name, [value])
+    if font in _MATHTEXT:
+        return {"font.family": font, "mathtext.fontset": _MATHTEXT[font]}
     try:
-        font_manager.findfont(name, fallback_to_default=False)
+        font_manager.findfont(font, fallback_to_default=False)
     except ValueError:
         raise ParameterError(
-            f"font must be serif, sans-serif, monospace or the name of an installed font, got {name!r}"
+            f"{name} must be serif, sans-serif, monospace or the name of an installed font, got {font!r}"
         ) from None
-    own = {"mathtext.rm": name, "mathtext.it": f"{name}:italic", "mathtext.bf": f"{name}:bold"}
-    return {"font.family": name, "mathtext.fontset": "custom", **own}
+    own = {"mathtext.rm": font, "mathtext.it": f"{font}:italic", "mathtext.bf": f"{font}:bold"}
+    return {"font.family": font, "mathtext.fontset": "custom", **own}
+
+
+_LIMITS = "ends of the {} axis, such as 0:1, or b=0:1 for panel b alone; may be given several times"
+# Every option: of the command line, of `bbp.plot.draw`, and by its name in a look.
+LOOK = (
+    Option("panels", None, parse_panels, "only these panels, such as a,c", metavar="LETTERS"),
+    Option("size", None, parse_size, "width and height in inches, such as 3.4x2.5", metavar="WxH"),
+    Option("talk", False, _flag, "one panel (a, or that of --panels), large, with few entries", flag=True),
+    Option("ylog", False, _flag, "a logarithmic y axis where all is positive", flag=True),
+    Option("ylim", (), parse_limits, _LIMITS.format("y"), metavar="[PANEL=]LOW:HIGH"),
+    Option("xlog", False, _flag, "a logarithmic x axis where all is positive", flag=True),
+    Option("xlim", (), parse_limits, _LIMITS.format("x"), metavar="[PANEL=]LOW:HIGH"),
+    Option(
+        "colors", None, parse_colours,
+        "of curves: a map of Matplotlib such as viridis, or colours such as #0072B2,black", metavar="MAP|LIST",
+    ),
+    Option(
+        "style", (), parse_sheets,
+        "a Matplotlib style sheet (file or name) over the package's style; matplotlibrc: the one Matplotlib reads",
+        metavar="SHEET",
+    ),
+    Option(
+        "font", None, parse_font, "serif, sans-serif, monospace, or the name of an installed font", metavar="NAME"
+    ),
+    Option(
+        "labels", (), parse_labels,
+        "other words: x=TEXT, y=TEXT, title=TEXT, or a.y=TEXT for panel a alone", metavar="WHERE=TEXT",
+    ),
+    Option(
+        "legend", "on", _legend, "above the panels (on), off, inside the first, or right of them (default %(default)s)"
+    ),
+)  # fmt: skip
+NAMES = [each.name for each in LOOK]
+# What argparse is to know of them besides.
+_PARSED: dict[str, dict[str, Any]] = {
+    **{name: {"action": "append", "default": []} for name in ("ylim", "xlim", "style")},
+    "labels": {"action": "extend", "nargs": "+", "default": []},
+    "legend": {"choices": LEGENDS, "default": "on"},
+}
+
+
+def add(parser: Any) -> None:
+    """Give a parser, or a group of one, these options."""
+    for each in LOOK:
+        more = (
+            {"action": "store_true"} if each.flag else {"metavar": each.metavar, **_PARSED.get(each.name, {})}
+        )
+        parser.add_argument(each.written, help=each.words, **more)

@@ -12,8 +12,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ParamSpec
 
 import matplotlib as mpl
@@ -43,6 +43,7 @@ THRESHOLD_LINES: dict[str, Any] = {
 KIND_COLOURS = {"continuous": BLUE, "discontinuous": VERMILION}
 
 TALK_SIZE = 8.0, 5.5  # inches
+OVER = "style", "font", "colors", "talk"  # of a look, what lies over the style of this module
 
 WIDTHS = {"single": 3.4, "double": 7.0}  # inches: one and two columns of a journal page
 
@@ -53,48 +54,20 @@ _PAPER, _TALK = (
 )
 
 
-@dataclass(frozen=True)
-class Look:
-    """What a journal, or a talk, asks of a figure (`bbp.plots.options.read`).
-
-    settings  Matplotlib's, over the package's own
-    colours   of curves: the name of one of Matplotlib's maps, or colours in their order; None: the package's
-    talk      one panel, large, with few entries in its legend
-    panels    letters of the panels that stay, in their order; none: all
-    size      width and height in inches, or None for those that fit
-    labels    (panel or "", place, text): place is "x", "y" or "title"; "" is every panel
-    legend    one of LEGENDS: above the panels ("on"), within the first, right of them, or none ("off")
-    logs      which axes are logarithmic, "", "x", "y" or "yx", in panels where all that is drawn is positive
-    limits    (panel or "", "x" or "y", low, high) of axes
-
-    >>> Look(panels=("a",), size=(3.4, 2.5)).legend
-    'on'
-    """
-
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    colours: str | tuple[str, ...] | None = None
-    talk: bool = False
-    panels: tuple[str, ...] = ()
-    size: tuple[float, float] | None = None
-    labels: tuple[tuple[str, str, str], ...] = ()
-    legend: str = "on"
-    logs: str = ""
-    limits: tuple[tuple[str, str, float, float], ...] = ()
-
+Look = Mapping[str, Any]  # what a journal, or a talk, asks of a figure, by name (`bbp.plots.options.LOOK`)
 
 # Figures drawn within one `figure_style(...)` open it again without naming it.
-_LOOK: ContextVar[Look] = ContextVar("what lies over the package's style", default=Look())  # noqa: B039
+_LOOK: ContextVar[Look] = ContextVar("what lies over the package's style", default=MappingProxyType({}))
 
 
 @contextmanager
 def figure_style(look: Look | None = None) -> Iterator[None]:
     """Context in which figures take this style, and on top of it `look`, or that of the context around; the user's own settings
     return afterwards."""
-    token = _LOOK.set(look) if look and (look.settings or look.colours or look.talk) else None
+    token = _LOOK.set(look) if look and any(look.get(name) for name in OVER) else None
     try:
-        over = _LOOK.get()
-        settings: dict[Any, Any] = {**mpl.rcParamsDefault, **_PAPER, **(_TALK if over.talk else {})}
-        settings |= over.settings
+        talk = _TALK if for_a_talk() else {}
+        settings: dict[Any, Any] = {**mpl.rcParamsDefault, **_PAPER, **talk, **_settings()}
         settings.pop("backend", None)  # the choice of a display stays the user's
         with mpl.rc_context(settings):
             yield
@@ -105,7 +78,13 @@ def figure_style(look: Look | None = None) -> Iterator[None]:
 
 def for_a_talk() -> bool:
     """Whether figures are drawn for a talk: few entries in legends."""
-    return _LOOK.get().talk
+    return bool(_LOOK.get().get("talk"))
+
+
+def _settings() -> dict[str, Any]:
+    """Matplotlib's own that lie over the package's: style sheets, and then the font."""
+    over = _LOOK.get()
+    return {**over.get("style", {}), **(over.get("font") or {})}
 
 
 def colour(index: int, count: int = 0) -> str:
@@ -113,10 +92,9 @@ def colour(index: int, count: int = 0) -> str:
 
     Colours of a list cycle. More curves than the list has take the map ORDERED from dark to light.
     """
-    over = _LOOK.get()
-    cycle = over.settings.get("axes.prop_cycle")
+    cycle = _settings().get("axes.prop_cycle")
     own = tuple(cycle.by_key().get("color", ())) if cycle is not None else ()
-    chosen = over.colours or own or COLOURS
+    chosen = _LOOK.get().get("colors") or own or COLOURS
     if chosen is COLOURS and count > len(COLOURS):
         chosen = ORDERED
     return ordered(index, count) if isinstance(chosen, str) else chosen[index % len(chosen)]
@@ -124,7 +102,7 @@ def colour(index: int, count: int = 0) -> str:
 
 def ordered(index: int, count: int) -> str:
     """Colour number `index` of `count` from dark to light, of the map that is asked for, else of ORDERED."""
-    chosen = _LOOK.get().colours
+    chosen = _LOOK.get().get("colors")
     name = chosen if isinstance(chosen, str) else ORDERED
     return to_hex(mpl.colormaps[name](DARK * index / max(count - 1, 1)))
 

@@ -23,7 +23,7 @@ def sweep_file(tmp_path, made_up):
 
 def test_one_panel_has_its_data_and_the_model_s_name_but_no_letter(sweep_file):
     whole, part = plot.draw(sweep_file), plot.draw(sweep_file)
-    options.apply(part, style.Look(panels=("b",), size=(3.4, 2.5)))
+    options.apply(part, options.read(panels="b", size=(3.4, 2.5)))
     (ax,) = part.axes
     assert ax.get_ylabel() == whole.axes[1].get_ylabel() and ax.get_xlabel()
     assert ax.get_title(loc="left") == "" and ax.get_title(loc="right") == whole.axes[0].get_title(
@@ -35,7 +35,7 @@ def test_one_panel_has_its_data_and_the_model_s_name_but_no_letter(sweep_file):
 
 
 def test_panels_in_their_order_fill_the_figure_and_nothing_meets(sweep_file, arranged):
-    figure = options.apply(plot.draw(sweep_file), style.Look(panels=("b", "a")))
+    figure = options.apply(plot.draw(sweep_file), options.read(panels="b,a"))
     FigureCanvasAgg(figure).draw()
     names = options.panels_of(figure)
     assert set(names) == {"a", "b"}
@@ -46,13 +46,13 @@ def test_panels_in_their_order_fill_the_figure_and_nothing_meets(sweep_file, arr
 
 
 def test_a_panel_kept_from_a_column_keeps_its_abscissa_s_name(sweep_file):
-    figure = options.apply(plot.draw(sweep_file, width="single"), style.Look(panels=("a",)))
+    figure = options.apply(plot.draw(sweep_file, width="single"), options.read(panels="a"))
     assert "alpha" in figure.axes[0].get_xlabel()
 
 
 def test_words_for_all_panels_and_for_one(sweep_file):
-    labels = options.parse_labels(["x=$\\alpha$", "b.y=ours", "title="])
-    left, right = options.apply(plot.draw(sweep_file), style.Look(labels=labels)).axes
+    labels = ["x=$\\alpha$", "b.y=ours", "title="]
+    left, right = options.apply(plot.draw(sweep_file), options.read(labels=labels)).axes
     assert left.get_xlabel() == right.get_xlabel() == "$\\alpha$"
     assert right.get_ylabel() == "ours" and left.get_ylabel() != "ours"
     assert left.get_title(loc="right") == ""
@@ -61,9 +61,9 @@ def test_words_for_all_panels_and_for_one(sweep_file):
 def test_fonts_and_sheets_reach_the_figure_and_leave_again(sweep_file, tmp_path):
     sheet = tmp_path / "mine.mplstyle"
     sheet.write_text("axes.prop_cycle: cycler('color', ['112233'])\naxes.labelsize: 13\nbackend: pdf\n")
-    over = options.settings([str(sheet)], "serif")
-    assert "backend" not in over
-    with style.figure_style(style.Look(over)):
+    over = options.read(style=str(sheet), font="serif")
+    assert "backend" not in over["style"]
+    with style.figure_style(over):
         ax = plot.draw(sweep_file).axes[0]
         assert ax.xaxis.label.get_size() == 13 and ax.xaxis.label.get_family() == ["serif"]
         assert ax.containers[0].lines[0].get_color() == "#112233"
@@ -74,7 +74,7 @@ def test_fonts_and_sheets_reach_the_figure_and_leave_again(sweep_file, tmp_path)
 def test_matplotlibrc_is_the_user_s(monkeypatch, tmp_path):
     (tmp_path / "matplotlibrc").write_text("lines.linewidth: 4.5\n")
     monkeypatch.chdir(tmp_path)
-    assert options.settings(["matplotlibrc"], None)["lines.linewidth"] == 4.5
+    assert options.read(style="matplotlibrc")["style"]["lines.linewidth"] == 4.5
 
 
 def test_the_program_takes_them_all(sweep_file, tmp_path):
@@ -111,7 +111,7 @@ def test_pgf_where_there_is_a_latex(sweep_file, monkeypatch):
 
 
 def test_pgf_without_latex_is_one_line(sweep_file):
-    with style.figure_style(style.Look({"pgf.texsystem": "xelatex"})), pytest.MonkeyPatch.context() as patch:
+    with style.figure_style({"style": {"pgf.texsystem": "xelatex"}}), pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", "")
         with pytest.raises(RunError, match=r"\.pgf needs xelatex"):
             plot.render(plot.draw(sweep_file), "pgf", 100)
@@ -235,14 +235,14 @@ def test_panels_that_are_left_have_a_sane_shape(sweep_file, width, panels, arran
         (lambda: options.read(legend="left"), ParameterError, "legend must be one of"),
         (lambda: options.read(talk=True, panels="a,b"), ParameterError, "talk is for one panel"),
         (lambda: plot.draw("x.h5", colour="red"), ParameterError, "no option 'colour'; did you mean colors"),
-        (lambda: options.parse_panels("a,a"), ParameterError, "panels must be different letters"),
-        (lambda: options.parse_panels("A"), ParameterError, "panels must be different letters"),
-        (lambda: options.parse_size("3.4"), ParameterError, "size must be WIDTHxHEIGHT"),
-        (lambda: options.parse_size("100x2"), ParameterError, "size must be WIDTHxHEIGHT"),
-        (lambda: options.parse_labels(["z=1"]), ParameterError, "labels must be x=TEXT"),
-        (lambda: options.parse_labels(["x=$\\nonsense$"]), ParameterError, "not mathematics"),
-        (lambda: options.settings(["nowhere.mplstyle"], None), FileError, "neither a file"),
-        (lambda: options.settings([], "No Such Font"), ParameterError, "font must be serif"),
+        (lambda: options.parse_panels("panels", "a,a"), ParameterError, "panels must be different letters"),
+        (lambda: options.parse_panels("panels", "A"), ParameterError, "panels must be different letters"),
+        (lambda: options.parse_size("size", "3.4"), ParameterError, "size must be WIDTHxHEIGHT"),
+        (lambda: options.parse_size("size", "100x2"), ParameterError, "size must be WIDTHxHEIGHT"),
+        (lambda: options.parse_labels("labels", ["z=1"]), ParameterError, "labels must be x=TEXT"),
+        (lambda: options.parse_labels("labels", ["x=$\\nonsense$"]), ParameterError, "not mathematics"),
+        (lambda: options.read(style="nowhere.mplstyle"), FileError, "neither a file"),
+        (lambda: options.read(font="No Such Font"), ParameterError, "font must be serif"),
     ],
 )
 def test_what_is_unfit_is_told(call, error, message):
@@ -252,4 +252,4 @@ def test_what_is_unfit_is_told(call, error, message):
 
 def test_an_unknown_panel_names_those_there_are(sweep_file):
     with pytest.raises(ParameterError, match="no panel 'c' in this figure; there are a, b"):
-        options.apply(plot.draw(sweep_file), style.Look(panels=("c",)))
+        options.apply(plot.draw(sweep_file), options.read(panels="c"))
