@@ -14,6 +14,7 @@ is found before HDF5 sees the file. A program that changes the file drops the ch
 from __future__ import annotations
 
 import builtins
+import io
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -113,7 +114,7 @@ def open(path: str | Path, kind: str | None = None, *, locking: Locking = None) 
     if not isinstance(path, str | os.PathLike):
         raise FileError(f"path must be the name of a file, got {shown(path)}")
     with _explained(path):
-        with _opened(_verified(path, locking)) as file:
+        with h5py.File(io.BytesIO(_verified(path, locking))) as file:
             form = _checked_format(file, repr(str(path)), kind)
             found = _read(file, form)
         _require(form, found)
@@ -129,7 +130,7 @@ def open_all(sources: Iterable[Any], kind: str | None = None) -> list[xr.Dataset
 
 def kind_of(path: str | Path, *, locking: Locking = None) -> str:
     """The format of a file of this package, for instance "bbp-sweep"; FileError for any other file."""
-    with _explained(path), _opened(_verified(path, locking)) as file:
+    with _explained(path), h5py.File(io.BytesIO(_verified(path, locking))) as file:
         return _checked_format(file, repr(str(path)), None)
 
 
@@ -295,16 +296,6 @@ def _is_held(path: str | Path, *, strict: bool = False) -> bool:
             if strict:
                 raise FileError(f"{str(path)!r} cannot be locked: {error} (--locking false)") from None
     return False
-
-
-@contextmanager
-def _opened(data: bytes) -> Iterator[h5py.File]:
-    """The HDF5 file in `data`, read-only: no name, no lock, nothing that can change under the reader."""
-    access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
-    access.set_fapl_core(backing_store=False)
-    access.set_file_image(data)
-    with h5py.File(h5py.h5f.open(b"in memory", h5py.h5f.ACC_RDONLY, access)) as file:
-        yield file
 
 
 @contextmanager

@@ -171,7 +171,7 @@ def test_what_is_in_the_place_of_numbers_is_refused_in_one_line(tmp_path, origin
 
 @pytest.mark.parametrize("share", [60, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_a_flipped_bit_of_a_sealed_file_never_reaches_hdf5(tmp_path, originals, share, monkeypatch):
-    monkeypatch.setattr(dataset, "_opened", None)
+    monkeypatch.setattr(dataset.h5py, "File", None)
     path, rng = tmp_path / "x.h5", random.Random(3)
     for kind, data in originals.items():
         data = data if disk.fits(data) else disk.sealed(data)
