@@ -20,7 +20,7 @@ from bbp.files import disk
 from bbp.gallery import ENTRIES, base
 from bbp.gallery.base import Effort, Entry
 from bbp.plots import style
-from bbp.plots.render import render
+from bbp.plots.style import render
 from theory.checks import ParameterError
 
 LARGEST_N = 10**6  # of a sample in a figure

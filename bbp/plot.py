@@ -29,7 +29,7 @@ from bbp.plots import phase as phase_plots
 from bbp.plots import spectrum as spectrum_plots
 from bbp.plots import sweep as sweep_plots
 from bbp.plots.laws import laws_figure
-from bbp.plots.render import METADATA, form_of, render
+from bbp.plots.style import METADATA, form_of, render
 from theory.checks import ParameterError, choice, shown
 from theory.model import Network
 

@@ -9,7 +9,7 @@ import pkgutil
 from bbp.gallery.base import Entry
 
 # Modules in the order of their figures; any other comes last.
-FIRST = ("overlaps", "thresholds", "eigenvalues", "finite_size", "descent", "recovery", "minima", "inputs")
+FIRST = ("overlaps", "thresholds", "finite_size", "descent", "recovery", "minima", "inputs")
 _MODULES = dict.fromkeys((*FIRST, *(each.name for each in pkgutil.iter_modules(__path__))))
 ENTRIES = {
     entry.name: entry

@@ -17,7 +17,7 @@ from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from bbp.experiments import models
@@ -241,13 +241,12 @@ def fitting_columns(labels: Sequence[str], most: int, inches: float) -> int:
 
 def _within(entries: dict[str, Any], most: int, width: float, rows: int) -> tuple[dict[str, Any], int]:
     """Entries of a legend of at most so many rows, and the most columns in which these are no wider than the figure."""
-    columns = fitting_columns(list(entries), most, width)
-    if -(-len(entries) // columns) <= rows:
-        return entries, columns
-    for columns in range(most, 1, -1):
-        if fitting_columns(_chosen(entries, rows * columns), columns, width) == columns:
-            return _few(entries, rows * columns), columns
-    return _few(entries, rows), 1
+    columns = next(
+        columns
+        for columns in range(most, 0, -1)
+        if columns == 1 or fitting_columns(_chosen(entries, rows * columns), columns, width) == columns
+    )
+    return _few(entries, rows * columns), columns
 
 
 def _rows(height: float) -> int:
@@ -317,30 +316,6 @@ def _shorten(ax: Axes) -> bool:
     if share < 1:
         label.set_fontsize(max(SMALLEST, share * float(label.get_fontsize())))
     return True
-
-
-def settle_ticks(figure: Figure) -> None:
-    """Where numbers of an axis meet, every other one is left out."""
-    for _ in range(4):
-        figure.draw_without_rendering()
-        meeting = [axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis) if _meet(axis)]
-        if not meeting:
-            return
-        for axis in meeting:
-            low, high = sorted(axis.get_view_interval())
-            ticks = [tick for tick in axis.get_majorticklocs() if low <= tick <= high]
-            axis.set_major_locator(FixedLocator(ticks[::2]))
-
-
-def _meet(axis: Any) -> bool:
-    low, high = sorted(axis.get_view_interval())
-    labels = [
-        tick.label1
-        for tick, place in zip(axis.get_major_ticks(), axis.get_majorticklocs(), strict=False)
-        if low <= place <= high and tick.label1.get_visible() and tick.label1.get_text()
-    ]
-    boxes = [label.get_window_extent().padded(0.5) for label in labels]
-    return any(one.overlaps(two) for one, two in pairwise(boxes))
 
 
 def is_logarithmic(grid: Array) -> bool:

@@ -1,4 +1,5 @@
-"""The look of every figure: print sizes, colours for colour-blind readers, markers and lines told apart in grey.
+"""The look of every figure: print sizes, colours for colour-blind readers, markers and lines told apart in grey; and a figure
+as the bytes of a picture: png, pdf, svg, eps or pgf.
 
 Colours are those of Okabe and Ito ("Color Universal Design", 2008) without the yellow, which is too light for lines.
 Neighbouring entries also differ in lightness. More curves than these (of sizes N, of widths p) take an ordered map from dark to
@@ -8,20 +9,30 @@ light, and a marker each. No LaTeX is called: mathematics is set by Matplotlib i
 from __future__ import annotations
 
 import functools
+import io
+import logging
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ParamSpec
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex
+from matplotlib.collections import Collection
+from matplotlib.colors import to_hex, to_rgba, to_rgba_array
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FixedLocator
 
+from bbp.console.messages import RunError
 from theory.checks import ParameterError
 
 P = ParamSpec("P")
@@ -46,6 +57,16 @@ TALK_SIZE = 8.0, 5.5  # inches
 OVER = "style", "font", "colors", "talk"  # of a look, what lies over the style of this module
 
 WIDTHS = {"single": 3.4, "double": 7.0}  # inches: one and two columns of a journal page
+
+# No dates: the same file gives the same picture, byte for byte.
+METADATA: dict[str, dict[str, str | None]] = {
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None, "Producer": None, "Creator": None},
+    "svg": {"Date": None, "Creator": None},
+    "eps": {"Creator": ""},
+    "pgf": {},
+}
+_DATED = re.compile(rb"^%%(CreationDate|Creator|Title):.*\n", re.MULTILINE)  # of an .eps
 
 # Style sheets beside this module; plt.style.use("bbp.plots.paper") takes one as well.
 _PAPER, _TALK = (
@@ -155,3 +176,96 @@ def new_figure(width: str, height: float) -> Figure:
     if width not in WIDTHS:
         raise ParameterError(f"width must be one of {', '.join(WIDTHS)}, got {width!r}")
     return Figure(figsize=(WIDTHS[width], height))
+
+
+def settle_ticks(figure: Figure) -> None:
+    """Where numbers of an axis meet, every other one is left out."""
+    for _ in range(4):
+        figure.draw_without_rendering()
+        meeting = [axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis) if _meet(axis)]
+        if not meeting:
+            return
+        for axis in meeting:
+            low, high = sorted(axis.get_view_interval())
+            ticks = [tick for tick in axis.get_majorticklocs() if low <= tick <= high]
+            axis.set_major_locator(FixedLocator(ticks[::2]))
+
+
+def _meet(axis: Any) -> bool:
+    low, high = sorted(axis.get_view_interval())
+    labels = [
+        tick.label1
+        for tick, place in zip(axis.get_major_ticks(), axis.get_majorticklocs(), strict=False)
+        if low <= place <= high and tick.label1.get_visible() and tick.label1.get_text()
+    ]
+    boxes = [label.get_window_extent().padded(0.5) for label in labels]
+    return any(one.overlaps(two) for one, two in pairwise(boxes))
+
+
+def render(figure: Figure, form: str, dpi: float) -> bytes:
+    """The bytes of a figure in the format "png", "pdf", "svg", "eps" or "pgf"; dpi is used by png.
+
+    eps knows no transparency: colours are blended with the paper. pgf needs a LaTeX, which measures its words: RunError where
+    there is none.
+    """
+    buffer = io.BytesIO()
+    quiet = logging.getLogger("matplotlib.backends.backend_ps")
+    level = quiet.level
+    quiet.setLevel(logging.ERROR)
+    try:
+        with figure_style(), _opaque(figure) if form == "eps" else nullcontext():
+            settle_ticks(figure)
+            more: dict[str, Any] = {"metadata": METADATA[form]} if METADATA[form] else {}  # pgf takes none
+            figure.savefig(buffer, format=form, dpi=dpi, **more)
+    except _latex_failures() as error:
+        if form != "pgf":
+            raise
+        raise RunError(
+            f".pgf needs {mpl.rcParams['pgf.texsystem']} to measure its words, and that failed: {str(error).splitlines()[0]}"
+        ) from None
+    finally:
+        quiet.setLevel(level)
+    return _DATED.sub(b"", buffer.getvalue()) if form == "eps" else buffer.getvalue()
+
+
+def _latex_failures() -> tuple[type[Exception], ...]:
+    """What the pgf backend raises where LaTeX fails: looked up then, for its import takes a third of a second."""
+    from matplotlib.backends.backend_pgf import LatexError
+
+    return FileNotFoundError, RuntimeError, LatexError
+
+
+def form_of(path: Path) -> str:
+    """The format that the extension of `path` names; ParameterError for any but png, pdf, svg, eps and pgf."""
+    form = path.suffix.lower().removeprefix(".")
+    if form not in METADATA:
+        raise ParameterError(f"out must end in .png, .pdf, .svg, .eps or .pgf, got {str(path)!r}")
+    return form
+
+
+@contextmanager
+def _opaque(figure: Figure) -> Iterator[None]:
+    """Context in which nothing of a figure is transparent: colours are blended with what lies behind, axes or paper."""
+    kept: list[Callable[[], object]] = []
+    for artist in figure.findobj(lambda one: isinstance(one, Collection | Patch | Line2D)):
+        drawn: Any = artist
+        alpha, line = drawn.get_alpha(), isinstance(drawn, Line2D)
+        paper = to_rgba(drawn.axes.get_facecolor() if drawn.axes is not None else figure.get_facecolor())
+        paper = paper if paper[3] == 1 else to_rgba("white")
+        for name in ("color",) if line else ("facecolor", "edgecolor"):
+            old = getattr(drawn, f"get_{name}")()
+            own = to_rgba_array(old, alpha if line else None)
+            share = own[:, 3:]
+            if not ((share > 0) & (share < 1)).any():
+                continue
+            put = getattr(drawn, f"set_{name}")
+            kept += [functools.partial(put, old), functools.partial(drawn.set_alpha, alpha)]
+            mixed = share * own[:, :3] + (1 - share) * np.array(paper[:3])
+            drawn.set_alpha(None)
+            whole = np.concatenate([mixed, np.ceil(share)], axis=1)  # what is not drawn at all stays so
+            put(tuple(whole[0]) if len(whole) == 1 else whole)
+    try:
+        yield
+    finally:
+        for back in reversed(kept):
+            back()

@@ -14,7 +14,7 @@ from bbp.analysis.phase import discontinuous
 from bbp.experiments.phase import thresholds
 from bbp.figures import main
 from bbp.files import dataset
-from bbp.gallery import ENTRIES, base, descent, eigenvalues, finite_size, inputs, minima, overlaps, recovery
+from bbp.gallery import ENTRIES, base, descent, finite_size, inputs, minima, overlaps, recovery
 from bbp.gallery import thresholds as diagrams
 from bbp.gallery.base import Effort, Entry, save
 from bbp.gallery.thresholds import as_arrays, as_map
@@ -174,4 +174,4 @@ def test_effort_overrides():
 
 def test_variance_ratio():
     arrays = {"x_measured": np.array([1.0, 3.0]), "x_predicted": np.array([1.5, 2.5])}
-    assert eigenvalues.ratio(arrays | {"x_limit": np.float64(2.0)}, "x") == pytest.approx(0.25)
+    assert finite_size.ratio(arrays | {"x_limit": np.float64(2.0)}, "x") == pytest.approx(0.25)

@@ -14,7 +14,7 @@ import pytest
 import theory
 from bbp.analysis.laws import fit_law
 from bbp.files import dataset
-from bbp.gallery import ENTRIES, base, descent, eigenvalues, finite_size, minima, overlaps, recovery
+from bbp.gallery import ENTRIES, base, descent, finite_size, minima, overlaps, recovery
 from sims.sampling import sample_point
 from theory.exact.bulk import bulk_edge
 from theory.exact.outliers import teacher_branch
@@ -153,11 +153,11 @@ def test_phi_follows_the_law_drawn_over_it():
         assert abs(left.mean()) < 0.02 + 3 * error.mean() / math.sqrt(left.size)
 
 
-@pytest.mark.parametrize("name", eigenvalues.SPECTRA)
+@pytest.mark.parametrize("name", finite_size.SPECTRA)
 def test_spectra_follow_the_density(name):
     """Share of pooled eigenvalues in eight bins of the bulk: 30 samples of order 400, rigid, so errors are taken from the
     scatter between samples; 5 sigma and a finite-N bias of 0.004 (false alarm 5e-6 a sample bin)."""
-    data, (model, alpha) = stored("spectra"), eigenvalues.SPECTRA[name]
+    data, (model, alpha) = stored("spectra"), finite_size.SPECTRA[name]
     values, edge = data[f"{name}_eigenvalues"], bulk_edge(model, alpha).value
     bins = edge + abs(edge) * np.linspace(0.1, 0.9 if alpha < 1 else 3, 9)
     share = np.array([np.histogram(row, bins)[0] for row in values]) / values.shape[1]
@@ -283,12 +283,12 @@ def test_samples_cross_over_near_the_threshold_of_theory(kind):
         assert np.all(data[f"{kind}_alpha"] < limit) and np.all(np.diff(data[f"{kind}_alpha"][-4:]) > 0)
 
 
-@pytest.mark.parametrize("name", eigenvalues.SCATTER)
+@pytest.mark.parametrize("name", finite_size.SCATTER)
 def test_quenched_theory_predicts_each_sample(name):
     """Residual variance below 0.6 of the N = infinity one; F test of 40 against 40 alarms at 0.6 with 6 % if they were equal,
     and the correlation with the prediction is above 0.6 (1e-5 if there were none)."""
     data = stored("scatter")
-    assert eigenvalues.ratio(data, name) < 0.6
+    assert finite_size.ratio(data, name) < 0.6
     measured, predicted = data[f"{name}_measured"], data[f"{name}_predicted"]
     good = np.isfinite(measured) & np.isfinite(predicted)
     assert good.sum() >= 35 and np.corrcoef(measured[good], predicted[good])[0, 1] > 0.6
@@ -324,10 +324,10 @@ def test_the_optimal_spectral_method_is_above_every_hessian():
 
 def test_samples_of_the_files_are_drawn_again():
     """One sample of two files, from its key: eigenvalues to rounding."""
-    (model, alpha), data = eigenvalues.SCATTER["discontinuous"], stored("scatter")
+    (model, alpha), data = finite_size.SCATTER["discontinuous"], stored("scatter")
     again = sample_point(model, int(data["n"]), alpha, [7], 0)
     assert data["discontinuous_measured"][7] == pytest.approx(again.eigenvalues[0, 0], rel=1e-10)
-    (model, alpha), data = eigenvalues.SPECTRA["sharp"], stored("spectra")
+    (model, alpha), data = finite_size.SPECTRA["sharp"], stored("spectra")
     again = sample_point(model, int(data["n"]), alpha, [3], 0)
     np.testing.assert_allclose(data["sharp_eigenvalues"][3, :6], again.eigenvalues[0], rtol=1e-10)
     assert data["sharp_eigenvalues"][:, 0].mean() < theory.outliers(model, alpha)[0].value + 0.1

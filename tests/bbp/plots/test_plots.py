@@ -212,9 +212,9 @@ def test_numbers_of_an_axis_do_not_meet(arranged):
     ax.set_xlim(0, 1e-3)
     ax.set_xticks(np.linspace(0, 1e-3, 11), [f"{x:.5f}" for x in np.linspace(0, 1e-3, 11)])
     ax.xaxis.set_major_formatter("{x:.5f}")
-    assert layout._meet(ax.xaxis)
-    layout.settle_ticks(ax.figure)
-    assert not layout._meet(ax.xaxis) and len(ax.get_xticks()) >= 2
+    assert style._meet(ax.xaxis)
+    style.settle_ticks(ax.figure)
+    assert not style._meet(ax.xaxis) and len(ax.get_xticks()) >= 2
 
 
 @pytest.mark.parametrize(("low", "high", "count"), [(150, 1800, 3), (20, 100, 3), (1, 1e8, 5), (300, 400, 2)])
