@@ -90,15 +90,15 @@ def draw(
         results: Any = found if len(found) > 1 else next(iter(found.values()))
         return FIGURES[form](results, width=columns)
 
-    return _looking(drawn, width, look, out, dpi)
+    return _looking(drawn, width, out, dpi, **look)
 
 
 def _looking(
     draw: Callable[[str], Figure],
-    width: str | None,
-    look: Mapping[str, Any],
+    width: str | None = None,
     out: str | Path | None = None,
     dpi: float = 300.0,
+    **look: Any,
 ) -> Figure:
     """What `draw` gives at a width, as a look has it, written to `out` if that is given."""
     chosen = options.read(**look)
@@ -166,23 +166,10 @@ def _width(width: str | None, chosen: style.Look) -> str:
     return "single" if chosen["size"][0] < 5 else "double"
 
 
-def draw_spectrum(
-    source: xr.Dataset | Network,
-    alpha: float,
-    *,
-    width: str | None = None,
-    out: str | Path | None = None,
-    dpi: float = 300.0,
-    **look: Any,
-) -> Figure:
+def draw_spectrum(source: xr.Dataset | Network, alpha: float, **look: Any) -> Figure:
     """The spectrum at alpha: theory, and if `source` is a sweep the eigenvalues of its samples there; the rest as in `draw`."""
-
-    def drawn(columns: str) -> Figure:
-        if isinstance(source, xr.Dataset):
-            return spectrum_plots.spectrum_figure(spectrum.of_sweep(source, alpha), width=columns)
-        return spectrum_plots.spectrum_figure(spectrum.of_model(source, alpha), width=columns)
-
-    return _looking(drawn, width, look, out, dpi)
+    of: Callable[..., Any] = spectrum.of_sweep if isinstance(source, xr.Dataset) else spectrum.of_model
+    return _looking(lambda width: spectrum_plots.spectrum_figure(of(source, alpha), width=width), **look)
 
 
 def _gallery(found: xr.Dataset, *, width: str) -> Figure:
@@ -360,10 +347,7 @@ def plot(dataset: xr.Dataset | str | Path, ax: Axes | None = None, *, panel: str
         raise ParameterError(
             f"a {form} result has no panels: sweeps, phase diagrams, comparisons and descents have"
         )
-    if "model" in found.dims:
-        raise ParameterError(
-            f"choose one of {found.sizes['model']} models: bbp.files.product.one(dataset, index)"
-        )
+    product.require_one(found)
     each = dict(zip(layout.LETTERS, PANELS[form](found), strict=False))
     choice("panel", panel, list(each))
     if ax is None:

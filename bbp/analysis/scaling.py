@@ -17,7 +17,7 @@ from bbp.analysis.laws import FREE, REJECTED, SHAPES, fit_law, verdict
 from bbp.analysis.recovery import recovery
 from bbp.analysis.summary import mean_and_error, observables
 from bbp.experiments import models
-from bbp.files import dataset, variables
+from bbp.files import dataset, product, variables
 from bbp.files.variables import described, words_of
 from theory.checks import ParameterError, shown
 from theory.general.spectrum import threshold
@@ -70,10 +70,7 @@ def fit(
     ParameterError
         For several models, an unknown quantity or alpha, and where nothing has two sizes.
     """
-    if "model" in source.dims:
-        raise ParameterError(
-            f"choose one of {source.sizes['model']} models: bbp.files.product.one(dataset, index)"
-        )
+    product.require_one(source)
     given = {"theory": None, "free": math.nan}[limit] if isinstance(limit, str) else limit
     form = str(source.attrs.get("format"))
     kinds = {"bbp-sweep": _of_sweep, "bbp-descent": _of_descents, "bbp-phase": _of_phase}
@@ -232,7 +229,7 @@ def _fitted(
     with np.errstate(invalid="ignore"):
         good = np.isfinite(values) & (errors > 0) & np.isfinite(errors) & (samples >= FEWEST)
     freedom = np.broadcast_to(np.asarray(freedom, dtype=np.float64), good.shape)[good]
-    n, values, errors, samples = (each[good] for each in (n, values, errors, samples))
+    n, values, errors, samples = n[good], values[good], errors[good], samples[good]
     taken, size = limit if given is None else given, len(n)
     known = None if math.isnan(taken) else taken
     fits = {

@@ -81,6 +81,14 @@ def split(found: xr.Dataset) -> list[xr.Dataset]:
     return [one(found, index) for index in range(found.sizes["model"])] if "model" in found.dims else [found]
 
 
+def require_one(found: xr.Dataset) -> None:
+    """ParameterError for a result of several models."""
+    if "model" in found.dims:
+        raise ParameterError(
+            f"choose one of {found.sizes['model']} models: bbp.files.product.one(dataset, index)"
+        )
+
+
 def chosen(found: xr.Dataset, model: int | None, name: str) -> xr.Dataset:
     """One model's result of several, by its index, or the only one; FileError, which calls the file `name`."""
     parts = split(found)

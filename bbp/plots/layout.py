@@ -79,6 +79,7 @@ def filled(drawn: Sequence[Callable[[Axes], object]], width: str, above: float, 
 def lettered(axes: list[Axes]) -> list[Axes]:
     """The same axes, with (a), (b)... above their upper left corners if there are several."""
     for ax, letter in zip(axes, LETTERS, strict=False):
+        ax.set_label(letter)
         ax.set_title(f"({letter})" if len(axes) > 1 else "", loc="left", pad=3.0, fontweight="bold")
     return axes
 

@@ -27,7 +27,6 @@ from theory.checks import ParameterError, choice, shown
 
 LARGEST = 40.0  # inches
 LOG_DECADES = 3  # of a logarithmic y axis
-_LETTER = re.compile(r"\(([a-z])\)")
 # What a style sheet may not change: where and how pictures are shown, and what needs a program outside.
 _NOT_STYLE = (
     "backend",
@@ -51,7 +50,7 @@ def read(**look: Any) -> Look:
         if name not in NAMES:
             raise ParameterError(f"a figure has no option {name!r}{nearest(name, NAMES)}")
     given = {each.name: look.get(each.name, each.default) for each in LOOK}
-    chosen = {
+    chosen: dict[str, Any] = {
         each.name: None
         if given[each.name] is each.default is None
         else each.read(each.name, given[each.name])
@@ -263,12 +262,8 @@ def _drawn(ax: Axes, which: str) -> NDArray[np.float64]:
 
 
 def panels_of(figure: Figure) -> dict[str, Axes]:
-    """letter -> axes: as written above each panel, in order where there is one alone or none is written."""
-    found = {}
-    for ax in figure.axes:
-        letter = _LETTER.fullmatch(ax.get_title(loc="left"))
-        if letter:
-            found[letter.group(1)] = ax
+    """letter -> axes, as `layout.lettered` gave them; in order where it gave none."""
+    found = {str(ax.get_label()): ax for ax in figure.axes if ax.get_label()}
     return found or dict(zip(layout.LETTERS, figure.axes, strict=False))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -249,20 +249,28 @@ def widths_panel(ax: Axes, lines: xr.Dataset, index: int, *, network: bool = Fal
     ax.set_ylabel(r"$\alpha$")
 
 
+def _each_width(
+    ax: Axes, phase: xr.Dataset, at: xr.Dataset, name: str, x: str, **look: Any
+) -> Iterator[tuple[float, str]]:
+    """Draw a variable with its errors against x for each p that has any, and give this p and its colour."""
+    for row, p in enumerate(phase.p.values):
+        value, error = (at[name + part].isel(p=row).values for part in ("", "_error"))
+        if np.isfinite(value).any():
+            own = width_look(row, p, phase.sizes["p"])
+            look |= {"color": own["color"], "marker": own.get("marker"), "label": layout.width_name(p)}
+            ax.errorbar(phase[x].values, value, error, **look)
+            yield p, own["color"]
+
+
 @style.added
 def finite_panel(ax: Axes, phase: xr.Dataset, index: int) -> None:
     """alpha_BBP(N) of each p at one a, with its limit at N = inf."""
     at = phase.isel(finite_a=index)
     a, p_star = float(at.finite_a), int(phase.attrs["p_star"])
-    for row, p in enumerate(phase.p.values):
-        alpha, error = (at[f"alpha_bbp_n{part}"].values[:, row] for part in ("", "_error"))
-        if np.isfinite(alpha).any():
-            look = width_look(row, p, phase.sizes["p"])
-            own = {"color": look["color"], "marker": look.get("marker"), "label": layout.width_name(p)}
-            ax.errorbar(phase.n.values, alpha, yerr=error, zorder=3, **own)
-            limit = threshold(Network(p, p_star, a))
-            line = style.KIND_LINES[limit.kind]
-            ax.axhline(limit.alpha, color=look["color"], linestyle=line, linewidth=0.8, zorder=1)
+    for p, tint in _each_width(ax, phase, at, "alpha_bbp_n", "n", zorder=3):
+        limit = threshold(Network(p, p_star, a))
+        line = style.KIND_LINES[limit.kind]
+        ax.axhline(limit.alpha, color=tint, linestyle=line, linewidth=0.8, zorder=1)
     ax.plot([], [], color=style.GREY, linewidth=0.8, label=r"$N = \infty$")
     marks.doubt_entry(ax, [str(phase.attrs.get("theory_n_doubt", ""))])
     layout.log_axis(ax)
@@ -275,18 +283,11 @@ def finite_panel(ax: Axes, phase: xr.Dataset, index: int) -> None:
 def time_panel(ax: Axes, phase: xr.Dataset, index: int) -> None:
     """When gradient flow loses the outlier, of each finite p at one a, against alpha; dotted: alpha_BBP at N = inf."""
     at, p_star, seen = phase.isel(at_a=index), int(phase.attrs["p_star"]), False
-    for row, p in enumerate(phase.p.values):
-        time, error = (at[name].values[row] for name in ("bbp_time", "bbp_time_error"))
-        if np.isfinite(time).any():
-            look = width_look(row, p, phase.sizes["p"])
-            ax.errorbar(
-                phase.alpha.values, time, error, color=look["color"], marker=look.get("marker"), markersize=3.4,
-                label=layout.width_name(p),
-            )  # fmt: skip
-            if not models.special(dataset.config(phase)):
-                limit = threshold(Network(p, p_star, float(at.at_a)))
-                ax.axvline(limit.alpha, color=look["color"], linestyle=":", linewidth=0.9)
-                seen = True
+    for p, tint in _each_width(ax, phase, at, "bbp_time", "alpha", markersize=3.4):
+        if not models.special(dataset.config(phase)):
+            limit = threshold(Network(p, p_star, float(at.at_a)))
+            ax.axvline(limit.alpha, color=tint, linestyle=":", linewidth=0.9)
+            seen = True
     if seen:
         words = r"$\alpha_\mathrm{BBP}$ at $N = \infty$"
         ax.plot([], [], color=style.GREY, linestyle=":", linewidth=0.9, label=words)
