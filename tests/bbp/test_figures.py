@@ -18,8 +18,7 @@ from bbp.gallery import ENTRIES, base, descent, finite_size, inputs, minima, ove
 from bbp.gallery import thresholds as diagrams
 from bbp.gallery.base import Effort, Entry, save
 from bbp.gallery.thresholds import as_arrays, as_map
-from bbp.plots import layout
-from bbp.plots.render import render
+from bbp.plots import style
 from theory.path import TransitionTime
 
 SMALL = ["--n", "16,24", "--samples", "2"]
@@ -29,8 +28,8 @@ PNG = b"\x89PNG"
 def quick(figure, form, dpi):
     """As `render`, in few points; ticks stay where they are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(layout, "settle_ticks", lambda figure: None)
-        return render(figure, form, 50)
+        patch.setattr(style, "settle_ticks", lambda figure: None)
+        return style.render(figure, form, 50)
 
 
 # Grids and draws of a few points in place of the figures' own, and stand-ins for what takes seconds.
@@ -90,7 +89,7 @@ def coarse(monkeypatch):
 @pytest.mark.parametrize("name", list(ENTRIES))
 def test_every_figure_as_it_is_arranged(name, coarse, arranged, tmp_path, monkeypatch):
     """Warnings are errors: none that its parts do not find room."""
-    monkeypatch.setattr("bbp.figures.render", render)
+    monkeypatch.setattr("bbp.figures.render", style.render)
     assert main([name, *SMALL, "--out", str(tmp_path), "-q"]) == 0
 
 
