@@ -104,7 +104,7 @@ def stieltjes(model: Network, alpha: ArrayLike, z: ArrayLike) -> Any:
     >>> complex(np.round(stieltjes(Network(1, 1, 1.0), 1.5, 0.5 + 0.1j), 6))
     (0.303683-0.608968j)
     """
-    scale, law = half_width(model), _law(model)
+    law, scale = _law(model), half_width(model)
     alphas, points = broadcast(alpha=_ratio(alpha), z=upper_half_plane("z", z))
     shape, alphas, points = points.shape, alphas.ravel(), points.ravel() * (scale + 0j)
     far, origin = np.abs(points) > LARGEST, _beside_atom(alphas, points)
@@ -140,7 +140,7 @@ def bulk_resolvent(model: Network, alpha: Any, lam: Real, digits: int = DIGITS) 
     model is a quadratic committee without options, alpha a number or (n,). At lam = 0 beside the atom only the imaginary part
     is meant.
     """
-    scale, law = half_width(model), _law(model, digits)
+    law, scale = _law(model, digits), half_width(model)
     alphas = np.broadcast_to(np.asarray(alpha, dtype=np.float64), lam.shape)
     energy = np.clip(lam, -LARGEST, LARGEST) * scale
     left, right, start = _edges(law, alphas)
