@@ -25,9 +25,20 @@ from theory import (
     z_of_g,
 )
 from theory.checks import ParameterError, count, finite, positive, shown, width, widths
-from theory.finite import law, quenched
+from theory.exact.bulk import edges
+from theory.exact.density import level_overlap
+from theory.finite import answer, law, quenched
 from theory.finite import threshold as threshold_at
-from theory.finite.edge import alpha_bbp_typical, finite_edge, kernel_variance, pole_probability, typical_edge
+from theory.finite.edge import (
+    alpha_bbp_typical,
+    critical_amplitude,
+    finite_edge,
+    kernel_variance,
+    pole_probability,
+    typical_edge,
+)
+from theory.finite.tracy_widom import tracy_widom_cdf, tracy_widom_quantile
+from theory.general import density_curve
 from theory.general.any_weight import general_spectrum
 from theory.general.density import density
 from theory.general.dyson import Dyson
@@ -43,6 +54,10 @@ from theory.general.spectral_methods import (
     subset,
     trimmed,
 )
+from theory.general.spectrum import model_map, solve
+from theory.minima import complexity, most_numerous
+from theory.minima import threshold as threshold_of_minima
+from theory.path import Used, closure, conditioned
 
 MODEL = Network(2, 1, 0.3)
 ONES = np.ones((5, 2)), np.ones((5, 1))
@@ -245,7 +260,8 @@ def test_dimensions_too_large_to_draw():
         lambda: quenched(MODEL, "x", ONES[1], 10), lambda: Dyson(np.ones((3, 1, 1)), 0.1).solve([1.0]),
         lambda: chi_square_law(1, None), lambda: chi_square_law(1, [-1.0]), lambda: chi_square_law(1, "1"),
         lambda: chi_square_law(1, [math.nan]), lambda: chi_square_law(HUGE), lambda: chi_square_law(10**9),
-        lambda: chi_square_law(None),
+        lambda: chi_square_law(None), lambda: MODEL.weights([[1e200, 1.0]], [1.0]), lambda: stieltjes(MODEL, 1.5, 10**400),
+        lambda: law(MODEL, [], 50), lambda: moment(MODEL, 1.0, 2**53),
     ],
 )  # fmt: skip
 def test_finite_size(call):
@@ -277,10 +293,10 @@ def test_methods(function):
         refused(function, method, *alpha, name="method")
     for p_star in (0, None, "1", math.inf, HUGE):
         refused(function, optimal(), *alpha, p_star, name="p_star")
-    for answer in (None, "x", 1.0, [1.0], 1j, math.nan):
-        refused(function, Preprocessing("t", lambda y, v=answer: v, 1.0), *alpha)
-    for answer in ("x", 1j, math.nan, math.inf, 2.0, -math.inf, None):
-        refused(function, Preprocessing("t", lambda y, v=answer: np.array([v] * len(y)), 1.0), *alpha)
+    for given in (None, "x", 1.0, [1.0], 1j, math.nan):
+        refused(function, Preprocessing("t", lambda y, v=given: v, 1.0), *alpha)
+    for given in ("x", 1j, math.nan, math.inf, 2.0, -math.inf, None):
+        refused(function, Preprocessing("t", lambda y, v=given: np.array([v] * len(y)), 1.0), *alpha)
     refused(function, Preprocessing("t", lambda y: y[:, None], 1.0), *alpha)
 
 
@@ -343,3 +359,107 @@ def test_typical_draws_want_numbers():
         refused(pole_probability, MODEL, bad)
     with pytest.raises(ParameterError, match="alpha must be one number"):
         typical_edge(MODEL, [1.0], 100)
+
+
+def used(**change):
+    """What is known of five data points in three directions."""
+    fields = {"images": np.zeros((5, 3)), "teacher": np.ones((3, 1)), "students": np.ones((3, 1)), "n": 9}
+    return Used(**fields | {"forces": np.zeros((5, 0))} | change)
+
+
+W = np.random.default_rng(0).standard_normal((2, 200))
+SAID = {
+    "p must be an integer of at least 1 or inf, got 1.5": [lambda: threshold_map([1, 1.5])],
+    "p_star must be an integer of at least 1, got inf": [lambda: threshold_map(1, math.inf)],
+    "a must be positive and finite, got": [
+        lambda: threshold_map(1, 1, [0.5, 0.0]),
+        lambda: critical_width(-1.0),
+    ],
+    "a must be large enough": [lambda: critical_width(1e-20)],
+    "p, p_star, a and noise must broadcast, got shapes": [lambda: threshold_map([1, 2, 3], 1, [0.5, 0.6])],
+    "method must be one of overlap, continuation, got 'tangent'": [lambda: alpha_zero(MODEL, "tangent")],
+    "p must be": [lambda: critical_normalisation(0)],
+    "see theory.edge": [
+        lambda: edges(Network(activation="tanh", a=2.0), 2.0),
+        lambda: edges(Network(covariance="mp:0.5"), 2.0),
+        lambda: edges(Network(overlap=0.3), 2.0),
+    ],
+    "model must be a Network": [lambda: solve("tanh", 1.0)],
+    "alpha must be": [lambda: solve(Network(), -1.0)],
+    "p must be finite": [
+        lambda: solve(Network(math.inf, 2, activation="tanh", a=2.0, covariance="mp:0.5"), 1.0),
+        lambda: density(Network(math.inf, activation="tanh", p_star=2), 6.0, 1.0),
+    ],
+    "axes must be among": [lambda: model_map(Network(), width=[1])],
+    "noise must be a list": [lambda: model_map(Network(), noise=[])],
+    "unbounded above": [lambda: spectral_threshold(Preprocessing("identity", lambda y: y, np.inf))],
+    "below 1": [lambda: spectral_threshold(Preprocessing("wrong", lambda y: y, 1.0))],
+    "alpha must exceed": [lambda: optimal_at(0.4)],
+    "cut must be positive": [lambda: trimmed(-1.0)],
+    "p_star": [lambda: spectral_threshold(optimal(), 0)],
+    "mass must lie": [lambda: density_curve(Network(), 6.0, mass=1.0)],
+    "digits must be": [lambda k=k: theory.density(MODEL, 2.0, 1.0, digits=k) for k in (7, 16, 9.5)],
+    "sum to 1": [lambda s=s: given_law([1.0, 2.0], 1.0, s) for s in ([0.5, 0.6], [1.5, -0.5])],
+    "finite": [
+        lambda: given_law([1.0, np.nan], 1.0, 0.5),
+        lambda: Dyson(np.full((3, 1, 1), np.nan), 1.0),
+        lambda: complexity(Network(), 3.0, math.nan),
+    ],
+    "must be (n,)": [lambda: given_law(np.ones((2, 2)), 1.0, 0.25)],
+    "infimum": [lambda: given_law([1.0, 2.0], 1.0, 0.5, 1.5)],
+    "shape": [
+        lambda: Dyson(np.ones((3, 2)), 1.0),
+        lambda: Dyson(np.ones((0, 2, 2)), 1.0),
+        lambda: Dyson(np.ones((3, 1, 1)), np.ones(2)),
+    ],
+    "positive": [lambda: Dyson(np.ones((3, 1, 1)), -1.0)],
+    "symmetric": [lambda: Dyson(np.array([[[0.0, 1.0], [0.0, 0.0]]]), 1.0)],
+    "weight must take three arguments": [
+        lambda: general_spectrum(lambda lam, u: lam, 1.0),
+        lambda: general_spectrum(lambda lam, u, xi, more: lam, 1.0),
+    ],
+    "infimum must bound": [lambda: general_spectrum(difference, 2.0, points=64, infimum=5.0)],
+    "must return shape": [lambda: general_spectrum(difference, 2.0, p=2, points=64)],
+    "of must be one of": [lambda: answer(MODEL, alpha=1.0, n=50, of="phi")],
+    "share must lie between": [lambda: answer(MODEL, n=50, share=1.0)],
+    "give two of alpha, n and share": [lambda: answer(MODEL, n=50)],
+    "s must be finite": [lambda: tracy_widom_cdf(np.nan)],
+    "probability must lie": [lambda: tracy_widom_quantile(1.0)],
+    "must be continuous": [lambda: critical_amplitude(Network(1, 1, 2.0))],
+    "p p_star must be at most": [lambda: critical_amplitude(Network(1, 9, 0.5))],
+    "k must be at most": [lambda: level_overlap(Network(1, 1, 0.5), 0.8, 100, 90)],
+    "k must be a positive integer": [lambda: level_overlap(Network(1, 1, 0.5), 0.8, 100, 0)],
+    "gram must be W W^T / n": [lambda: quenched(Network(), *[np.ones((9, 1))] * 2, 200, gram=W @ W.T)],
+    "gram must be symmetric": [
+        lambda: quenched(Network(), *[np.ones((9, 1))] * 2, 200, gram=[[1, 0.3], [0, 1]])
+    ],
+    "p and p_star must be 1": [
+        lambda: complexity(Network(p=2), 3.0),
+        lambda: complexity(Network(p_star=2), 3.0),
+    ],
+    "must be None to count minima": [lambda: complexity(Network(covariance="mp:0.5"), 3.0)],
+    "argument of its own": [lambda: complexity(Network(overlap=0.2), 3.0)],
+    "alpha must be positive": [lambda: complexity(Network(), -1.0)],
+    "inside": [lambda: complexity(Network(), 3.0, 1.0)],
+    "loss must be positive": [lambda: complexity(Network(), 3.0, loss=0.0)],
+    "rising": [
+        lambda: most_numerous(Network(), 3.0, 0.5, 0.2),
+        lambda: threshold_of_minima(Network(), low=5.0, high=5.0),
+    ],
+    "students and teacher must have 1 and 1 rows, got (2, 1)": [
+        lambda: conditioned(Network(), used(students=np.zeros((3, 2))))
+    ],
+    "n and M must be above what is used": [lambda: conditioned(Network(), used(n=3))],
+    "forces must have 5 rows": [
+        lambda: closure(np.ones((5, 4)), np.ones((1, 4)), np.ones((1, 4)), [np.ones((4, 1))])
+    ],
+    "rows of one length": [lambda: closure(np.ones((5, 4)), np.ones((1, 4)), np.ones((1, 3)))],
+}
+
+
+@pytest.mark.parametrize("words", SAID)
+def test_a_refusal_says_what_is_wrong(words):
+    for call in SAID[words]:
+        with pytest.raises(ParameterError) as caught:
+            call()
+        assert words in str(caught.value) and "\n" not in str(caught.value)

@@ -212,32 +212,6 @@ def test_where_there_is_no_extremum(monkeypatch):
         preactivation_law(at, QUADRATIC)
 
 
-@pytest.mark.parametrize(
-    "model, alpha, overlap, words",
-    [
-        (Network(p=2), 3.0, 0.0, "p and p_star must be 1"),
-        (Network(p_star=2), 3.0, 0.0, "p and p_star must be 1"),
-        (Network(covariance="mp:0.5"), 3.0, 0.0, "must be None to count minima"),
-        (Network(overlap=0.2), 3.0, 0.0, "argument of its own"),
-        (Network(), -1.0, 0.0, "alpha must be positive"),
-        (Network(), 3.0, 1.0, "inside"),
-        (Network(), 3.0, math.nan, "finite"),
-    ],
-)
-def test_wrong_input(model, alpha, overlap, words):
-    with pytest.raises(ParameterError, match=words):
-        complexity(model, alpha, overlap)
-
-
-def test_wrong_intervals_and_losses():
-    with pytest.raises(ParameterError, match="rising"):
-        most_numerous(QUADRATIC, 3.0, 0.5, 0.2)
-    with pytest.raises(ParameterError, match="rising"):
-        threshold(QUADRATIC, low=5.0, high=5.0)
-    with pytest.raises(ParameterError, match="loss must be positive"):
-        complexity(QUADRATIC, 3.0, loss=0.0)
-
-
 def test_the_tilted_law_outside_its_range_is_nothing(free):
     nodes = Nodes.of(QUADRATIC, 0.0, 0.5)
     p, log_z = tilted(nodes, 3.0, 1e-300, 0.4, 0.0, 0.0, 0.0)

@@ -9,7 +9,6 @@ from scipy.special import dawsn, expi, gammaln
 
 import theory
 from theory import Network, threshold_map
-from theory.checks import ParameterError
 from theory.exact import averages
 from theory.exact.averages import (
     Widths,
@@ -28,7 +27,6 @@ from theory.exact.averages import (
     kernel_w_slope,
     kernel_yhat_phi,
 )
-from theory.exact.bulk import edges
 from theory.general.quadrature import chi_square_law
 
 # Some 200 positive terms, each with a few roundings of exp and log1p: 14 roundings of the sum at random, three times that.
@@ -201,9 +199,3 @@ def test_wide_students_turn_continuous_with_noise():
         assert theory.threshold(Network(math.inf, 1, a, noise=noise)).kind == (
             "discontinuous" if jumps else "continuous"
         )
-
-
-def test_other_networks_are_refused():
-    for model in (Network(activation="tanh", a=2.0), Network(covariance="mp:0.5"), Network(overlap=0.3)):
-        with pytest.raises(ParameterError, match=r"see theory.edge"):
-            edges(model, 2.0)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import theory
-from theory.checks import ParameterError
 from theory.exact.averages import Widths
 from theory.exact.bulk import edge_root, outlier_root
 from theory.exact.outliers import squared_overlap
@@ -233,25 +232,6 @@ def test_alpha_zero_map():
 def test_alpha_zero_falls_with_p():
     """At fixed a the extrapolation is monotone decreasing in p, as the paper finds."""
     assert np.all(np.diff(alpha_zero_map(np.arange(2, 65), 1, 1.0)) < 0)
-
-
-def test_bad_input():
-    with pytest.raises(ParameterError, match=r"^p must be an integer of at least 1 or inf, got 1.5$"):
-        threshold_map([1, 1.5])
-    with pytest.raises(ParameterError, match=r"^p_star must be an integer of at least 1, got inf$"):
-        threshold_map(1, math.inf)
-    with pytest.raises(ParameterError, match=r"^a must be positive and finite, got"):
-        threshold_map(1, 1, [0.5, 0.0])
-    with pytest.raises(ParameterError, match=r"^p, p_star, a and noise must broadcast, got shapes"):
-        threshold_map([1, 2, 3], 1, [0.5, 0.6])
-    with pytest.raises(ParameterError, match=r"^method must be one of overlap, continuation, got 'tangent'$"):
-        alpha_zero(Network(), "tangent")
-    with pytest.raises(ParameterError, match=r"^p must be"):
-        critical_normalisation(0)
-    with pytest.raises(ParameterError, match=r"^a must be"):
-        critical_width(-1.0)
-    with pytest.raises(ParameterError, match=r"^a must be large enough"):
-        critical_width(1e-20)
 
 
 @pytest.mark.parametrize(("p", "p_star", "a"), [(3, 1, 4.0), (math.inf, 2, 2.714)])

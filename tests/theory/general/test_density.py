@@ -97,10 +97,3 @@ def test_committees_with_a_peak(p, p_star, a, alpha):
     """Places suffice for trapezoids where the density has a narrow peak or no bound beside 0: these gave twice the mass."""
     curve = density_curve(Network(p, p_star, a), alpha, mass=0.97)
     assert abs(np.trapezoid(curve.rho, curve.lam) / (1 - curve.atom) - 0.97) < 0.03
-
-
-def test_what_is_refused():
-    with pytest.raises(theory.ParameterError, match="p must be finite"):
-        density(Network(math.inf, activation="tanh", p_star=2), 6.0, 1.0)
-    with pytest.raises(theory.ParameterError, match="mass must lie"):
-        density_curve(Network(), 6.0, mass=1.0)

@@ -185,20 +185,3 @@ def test_climbing_reaches_the_same_edge(p, a, n):
 def test_scalar_edge_without_a_root():
     assert scalar_edge(np.zeros((1, 4)), np.ones((1, 4))) == 0
     assert scalar_edge(np.ones((1, 4)), np.full((1, 4), 0.2)) == 0
-
-
-@pytest.mark.parametrize(
-    ("weights", "c", "message"),
-    [
-        (np.ones((3, 2)), 1.0, "shape"),
-        (np.ones((0, 2, 2)), 1.0, "shape"),
-        (np.full((3, 1, 1), np.nan), 1.0, "finite"),
-        (np.ones((3, 1, 1)), -1.0, "positive"),
-        (np.ones((3, 1, 1)), np.ones(2), "shape"),
-        (np.array([[[0.0, 1.0], [0.0, 0.0]]]), 1.0, "symmetric"),
-    ],
-)
-def test_bad_input_is_refused_in_one_line(weights, c, message):
-    with pytest.raises(ParameterError, match=message) as error:
-        Dyson(weights, c)
-    assert "\n" not in str(error.value)

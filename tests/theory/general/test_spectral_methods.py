@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import eigh
 
-from theory.checks import ParameterError
 from theory.general.spectral_methods import (
-    Preprocessing,
     optimal,
     optimal_at,
     spectral_edge,
@@ -89,16 +87,3 @@ def test_samples(method):
         error = np.std(sample, ddof=1) / np.sqrt(draws)
         assert abs(np.mean(sample) - wanted) < 5 * error + 3 / n
     assert theory.value > spectral_edge(method, alpha).value
-
-
-def test_bad_input():
-    with pytest.raises(ParameterError, match="unbounded above"):
-        spectral_threshold(Preprocessing("identity", lambda y: y, np.inf))
-    with pytest.raises(ParameterError, match="below 1"):
-        spectral_threshold(Preprocessing("wrong", lambda y: y, 1.0))
-    with pytest.raises(ParameterError, match="alpha must exceed"):
-        optimal_at(0.4)
-    with pytest.raises(ParameterError, match="cut must be positive"):
-        trimmed(-1.0)
-    with pytest.raises(ParameterError, match="p_star"):
-        spectral_threshold(optimal(), 0)

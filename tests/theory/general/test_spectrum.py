@@ -13,7 +13,6 @@ from theory.general import alpha_zero, spectrum, threshold
 from theory.general.isotropic import Averages, Block, Isotropic
 from theory.general.laws import QuadraticLaw, node_law
 from theory.general.spectrum import model_map, route
-from theory.model.covariance import Covariance, covariance
 
 STEP = 0.08  # of the product rules where they are compared with exact averages
 
@@ -205,16 +204,6 @@ def test_clouds_refine(model):
     assert found.edge_error < 1e-6
 
 
-def test_bad_input():
-    with pytest.raises(ParameterError, match="must be a Network"):
-        spectrum("tanh", 1.0)
-    with pytest.raises(ParameterError, match="alpha must be"):
-        spectrum(Network(), -1.0)
-    with pytest.raises(ParameterError, match="p must be finite"):
-        spectrum(Network(math.inf, 2, activation="tanh", a=2.0, covariance="mp:0.5"), 1.0)
-    assert covariance(Covariance.of([1.0, 3.0])).is_identity is False
-
-
 # --- alpha_0 of networks: that of the committee by other equations, and answers where there is none ---
 
 
@@ -299,10 +288,3 @@ def test_any_parameter():
         ["continuous", "refused"],
     ]
     assert "a must be at least 1" in mixed.reason[0, 0]
-
-
-def test_bad_axes():
-    with pytest.raises(ParameterError, match="axes must be among"):
-        model_map(Network(), width=[1])
-    with pytest.raises(ParameterError, match="noise must be a list"):
-        model_map(Network(), noise=[])

@@ -55,6 +55,7 @@ def test_a_function_of_n_is_a_covariance():
     two = Covariance.of_function("two", lambda n: [0.5] * (n // 2) + [1.5] * (n - n // 2))
     assert two.parameters == Covariance.of([0.5, 1.5]).parameters and two.spec == "two"
     assert not Covariance.of_function("one", np.ones).is_identity  # its name is kept
+    assert not covariance(Covariance.of([1.0, 3.0])).is_identity
 
 
 def test_nodes_of_many_eigenvalues_have_their_moments():

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from scipy.linalg import eigh
 
-from theory.checks import ParameterError
 from theory.finite.quenched import quenched
 from theory.model import Network
-from theory.path import Used, closure, conditioned, force
+from theory.path import closure, conditioned, force
 from theory.path.deferred import Deferred
 
 
@@ -197,21 +196,3 @@ def test_an_own_activation_with_noise_of_labels():
     assert abs(found - theory.lowest) < 4 * theory.lowest_error
     assert theory.student_overlaps.shape == (len(theory.outliers), 2)
     assert np.all(theory.student_overlaps <= theory.residues[:, None] + 1e-12)
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"students": np.zeros((3, 2))}, "students and teacher must have 1 and 1 rows, got \\(2, 1\\)"),
-        ({"n": 3}, "n and M must be above what is used"),
-    ],
-)
-def test_what_does_not_fit_is_refused(change, words):
-    fields = {"images": np.zeros((5, 3)), "teacher": np.ones((3, 1)), "students": np.ones((3, 1)), "n": 9}
-    used = Used(**{**fields, "forces": np.zeros((5, 0)), **change})
-    with pytest.raises(ParameterError, match=words):
-        conditioned(Network(), used)
-    with pytest.raises(ParameterError, match="forces must have 5 rows"):
-        closure(np.ones((5, 4)), np.ones((1, 4)), np.ones((1, 4)), [np.ones((4, 1))])
-    with pytest.raises(ParameterError, match="rows of one length"):
-        closure(np.ones((5, 4)), np.ones((1, 4)), np.ones((1, 3)))
