@@ -103,14 +103,15 @@ def programs(
         Program(HALVES, (key, word), {"count": size, "n": n, "dtype": dtype}),
         Program(f"{operator}_parts", (shared, halves, both, numbers64, (None, None), reach, whole, p)),
         Program(f"{operator}_in_units", (*parts64, shape(sets, of=np.float64), dtype)),
-        Program("sims.rows._first_block", (halves, mirror, columns, *parts)),
+        Program("sims.rows._add_block", (None, halves, mirror, columns, *parts)),
         Program("sims.rows._add_block", (columns, halves, mirror, columns, *parts)),
-        Program(f"{operator}_to_columns", (shape(sets, p, n, k),)),
-        Program(f"{operator}_from_columns", (columns, (sets, p))),
-        Program(f"{operator}_block_major", (vectors, p)),
+        Program("sims.rows.single", (parts,)),
+        Program(f"{operator}_to_columns", (shape(sets, p, n, k), (sets, p), dtype)),
+        Program(f"{operator}_from_columns", (columns, shape(sets), (sets, p, n, k))),
         Program(f"{operator}_beside", ((vectors, vectors), n)),
         Program(f"{operator}_apart", (shape(n, 2 * p * k), 2, order)),
         Program(f"{operator}_scaled", (columns, shape(n))),
+        Program(f"{krylov}basis._empty", (order, width, dtype, False)),
         Program(f"{krylov}basis._laid", (shape(order, width),)),
         Program(f"{krylov}basis._gram", (vectors,)),
         Program(f"{krylov}basis._mixed", (vectors, shape(k, k))),
@@ -118,7 +119,7 @@ def programs(
         Program(f"{krylov}basis._new_block", ((vectors, vectors), vectors)),
         Program(f"{krylov}basis.beside", ((vectors, vectors),)),
         Program(f"{krylov}basis.apart", (shape(order, 2 * k), k)),
-        Program(f"{krylov}basis._add_combination", (shape(order, k), rows, mirror, shape(width, k))),
+        Program(f"{krylov}basis._add_combination", (vectors, rows, mirror, shape(width, k), order)),
         Program(f"{krylov}basis._write", (rows, mirror, vectors, whole)),
         Program(f"{krylov}solver._small", (vectors, vectors)),
         Program(f"{krylov}solver._rotate", (vectors, vectors, *mixing64)),
@@ -156,7 +157,7 @@ def descents(
 
     m, rules = padded(round(alpha * n)), Rules(dynamics=dynamics)
     rows, each = shape(number, m, of=np.float64), shape(number, of=np.float64)
-    numbers = jax.tree.map(lambda x: shape(*x.shape, of=x.dtype), rules.numbers(np.dtype(dtype), np.asarray))
+    numbers = jax.tree.map(lambda x: shape(*x.shape, of=x.dtype), rules.numbers(np.dtype(dtype)))
     model = Network(p, 1, 0.3)
     nodes = nodes_of(model, 0.3)
     arrays = shape(number, m, n), (rows, rows, each, each), shape(number, p, n), numbers

@@ -120,6 +120,11 @@ def threads_for(order: int) -> AbstractContextManager[Any]:
     return one_thread() if order <= ALONE else nullcontext()
 
 
+def on_device(array: Any, dtype: Any = None) -> jax.Array:
+    """An array of NumPy, which nobody changes any more, on JAX's device: `jnp.asarray` compiles a program for each shape."""
+    return jax.device_put(np.asarray(array, dtype))
+
+
 def power_of_two(size: float) -> float:
     """The power of two at or below `size`, by which numbers are divided without rounding; 1 for 0, NaN or infinity."""
     if not (size > 0 and math.isfinite(size)):

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh_tridiagonal
 
-from sims.backend import HIGHEST, pinned, power_of_two
+from sims.backend import HIGHEST, on_device, pinned, power_of_two
 from sims.checks import of_type, reals
 from sims.instance import Instance
 from sims.operator import HessianOperator, hessian_operator, one_set
@@ -221,7 +221,7 @@ def _rules(
     """Rules of given vectors; solve (d, e, rounding) -> nodes, weights from the entries of T, d (m,) and e (m,), the last
     of e that of the step to come, 0 at the end of an invariant space; rounding is that of the operator's norm."""
     steps = min(steps, operator.order)
-    vectors = jnp.asarray(start / np.linalg.norm(start, axis=0), operator.dtype)
+    vectors = on_device(start / np.linalg.norm(start, axis=0), operator.dtype)
     past = jnp.zeros((steps, *vectors.shape), operator.dtype)
     diagonal, beside = [], []
     for step in range(steps):

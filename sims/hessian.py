@@ -82,10 +82,10 @@ def dense(data: ArrayLike, F: ArrayLike) -> jax.Array:
     >>> dense(jnp.ones((5, 3)), jnp.ones((5, 2, 2))).shape
     (6, 6)
     """
-    data, F = (jnp.asarray(array) for array in _rows_and_weights(data, F))
-    p = F.shape[-1]
+    rows, weights = _rows_and_weights(data, F)
+    p = weights.shape[-1]
     # a program each: of several in one program XLA writes all scaled rows out before it multiplies, on a GPU
-    blocks = {(k, j): _block(data, F[:, k, j]) for k in range(p) for j in range(k, p)}
+    blocks = {(k, j): _block(rows, weights[:, k, j]) for k in range(p) for j in range(k, p)}
     return _joined(blocks) if p > 1 else blocks[0, 0]
 
 

@@ -102,14 +102,12 @@ class HessianOperator:
     @pinned
     def __call__(self, vectors: Any) -> jax.Array:
         """H V for V (p, N, k) of one Hessian, or (sets, p, N, k) of several: the same shape, in the run's dtype."""
-        vectors = jnp.asarray(reals("vectors", vectors), self.dtype)
+        vectors = reals("vectors", vectors)
         wanted = (self.p, self.n) if self.sets == 1 and vectors.ndim == 3 else (self.sets, self.p, self.n)
         if vectors.shape[:-1] != wanted:
             raise ParameterError(f"vectors must have shape {(*wanted, 'k')}, got {vectors.shape}")
-        columns = _to_columns(vectors.reshape(self.sets, self.p, self.n, -1))
-        products = _from_columns(self.columns(columns), (self.sets, self.p))
-        units = np.asarray(self.units, self.dtype)[:, None, None, None]
-        return (products if np.all(units == 1) else products * units).reshape(vectors.shape)
+        products = self.columns(_to_columns(vectors, (self.sets, self.p), str(self.dtype)))
+        return _from_columns(products, np.asarray(self.units, self.dtype), vectors.shape)
 
     @pinned
     def product(self, chosen: Sequence[int], blocks: Sequence[jax.Array]) -> list[jax.Array]:
@@ -133,10 +131,9 @@ class HessianOperator:
             )
         return self.selected[key]
 
-    @pinned
-    def ordered(self, vectors: jax.Array) -> jax.Array:
+    def ordered(self, vectors: NDArray) -> NDArray:
         """Vectors (p N, k) with rows i p + q to block-major rows q N + i."""
-        return _block_major(vectors, self.p)
+        return np.ascontiguousarray(interleaved(vectors, self.n))
 
     @pinned
     def lowered(self) -> Self | None:
@@ -149,9 +146,7 @@ class HessianOperator:
         rows = self.rows.lowered()
         if rows is None:
             return None
-        return replace(
-            self, rows=rows, parts=tuple((single(d), single(c), single(x)) for d, c, x in self.parts)
-        )
+        return replace(self, rows=rows, parts=single(self.parts))
 
 
 @pinned
@@ -191,15 +186,15 @@ def hessian_operator(
             raise ParameterError(f"samples of a point must lie in 1..{rows.m}, got {m}")
     models = [model for model, _ in points]
     shared = _shared_form(models)
-    both = jnp.concatenate([jnp.asarray(student), jnp.asarray(teacher)]).astype(rows.dtype)
+    both = np.concatenate([np.asarray(student), np.asarray(teacher)]).astype(rows.dtype)
     if rows.roots is not None:
         # Sigma^(1/2) on the weights is the same as on the rows, which are drawn without it.
-        both = both * rows.roots
+        both = both * np.asarray(rows.roots)
     numbers = tuple(
-        jnp.asarray([float(value) for value in column], jnp.float64)
+        np.array([float(value) for value in column])
         for column in zip(*((n.a, n.noise, n.output_noise) for n in models), strict=True)
     )
-    reach = jnp.asarray([m for _, m in points])
+    reach = np.array([m for _, m in points])
     # Normals are drawn once for all sets, of every kind that one of them has; each scales them by its own variance.
     loudest = max(models, key=lambda n: (n.noise > 0) + (n.output_noise > 0))
     parts, largest = [], []
@@ -210,7 +205,7 @@ def hessian_operator(
         parts.append(made)
         largest.append(size)
     units = tuple(power_of_two(float(size)) for size in np.max(np.asarray(largest), axis=0))
-    kept = tuple(rows.beside(_in_units(*part, jnp.asarray(units), str(rows.dtype))) for part in parts)
+    kept = tuple(rows.beside(_in_units(*part, np.array(units), str(rows.dtype))) for part in parts)
     return HessianOperator(rows, kept, p, units)
 
 
@@ -236,25 +231,22 @@ def _shared_form(models: Sequence[Network]) -> Network:
 
 
 def interleaved(vectors: NDArray, p: int) -> NDArray:
-    """Block-major vectors (p N, k), rows q N + i, with rows in the operator's order i p + q."""
+    """Block-major vectors (p N, k), rows q N + i, with rows in the operator's order i p + q; its inverse with N for p."""
     return vectors.reshape(p, -1, vectors.shape[1]).transpose(1, 0, 2).reshape(vectors.shape)
 
 
-@jax.jit
-def _to_columns(vectors: jax.Array) -> jax.Array:
-    """(sets, p, N, k) -> (N, sets p k)."""
-    return jnp.transpose(vectors, (2, 0, 1, 3)).reshape(vectors.shape[2], -1)
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def _to_columns(vectors: jax.Array, sets_and_p: tuple[int, int], dtype: str) -> jax.Array:
+    """(sets, p, N, k), or (p, N, k), -> (N, sets p k)."""
+    n, k = vectors.shape[-2:]
+    return jnp.transpose(vectors.reshape(*sets_and_p, n, k), (2, 0, 1, 3)).reshape(n, -1).astype(dtype)
 
 
-@functools.partial(jax.jit, static_argnums=1)
-def _from_columns(columns: jax.Array, sets_and_p: tuple[int, int]) -> jax.Array:
-    """(N, sets p k) -> (sets, p, N, k)."""
-    return jnp.transpose(columns.reshape(len(columns), *sets_and_p, -1), (1, 2, 0, 3))
-
-
-@functools.partial(jax.jit, static_argnums=1)
-def _block_major(vectors: jax.Array, p: int) -> jax.Array:
-    return jnp.transpose(vectors.reshape(-1, p, vectors.shape[1]), (1, 0, 2)).reshape(vectors.shape)
+@functools.partial(jax.jit, static_argnums=2)
+def _from_columns(columns: jax.Array, units: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """The inverse, of columns in units (sets,)."""
+    products = jnp.transpose(columns.reshape(len(columns), len(units), -1, shape[-1]), (1, 2, 0, 3))
+    return (products * units[:, None, None, None]).reshape(shape)
 
 
 @functools.partial(jax.jit, static_argnums=1)

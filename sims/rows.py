@@ -22,7 +22,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from sims import machine
-from sims.backend import HIGHEST, pinned
+from sims.backend import HIGHEST, on_device, pinned
 from sims.checks import of_type
 from sims.instance import Instance, data_key, padded
 from sims.threefry import gemm_width, row_block, row_halves
@@ -68,7 +68,7 @@ class Rows:
         """The same rows rounded to float32; None where they are not stored."""
         if self.stored is None:
             return None
-        stored, roots = jax.tree.map(single, (self.stored, self.roots))
+        stored, roots = single((self.stored, self.roots))
         return replace(self, dtype=np.dtype("float32"), stored=stored, roots=roots)
 
     def __iter__(self) -> Iterator[tuple[Block, jax.Array | None]]:
@@ -91,8 +91,7 @@ class Rows:
         """X' F X V for V as columns (n, sets p k), F from its parts, one a block; without the covariance."""
         total = None
         for (block, mirror), part in zip(self, parts, strict=True):
-            share = (block, mirror, columns, *part)
-            total = _first_block(*share) if total is None else _add_block(total, *share)
+            total = _add_block(total, block, mirror, columns, *part)
         assert total is not None  # M is at least 1
         return total
 
@@ -180,13 +179,11 @@ def _many_rows(y: jax.Array, d: jax.Array, c: jax.Array, g: jax.Array) -> jax.Ar
     return d[..., None] * y + g[:, None, :, None] * along[:, :, None, :]
 
 
-# The first share is the sum itself; later ones are added in its memory (donated).
-_first_block = jax.jit(block_share)
-
-
 @functools.partial(jax.jit, donate_argnums=0)
-def _add_block(total: jax.Array, *block: Any) -> jax.Array:
-    return total + block_share(*block)
+def _add_block(total: jax.Array | None, *block: Any) -> jax.Array:
+    """The sum so far with the share of one block more, in its memory."""
+    share = block_share(*block)
+    return share if total is None else total + share
 
 
 def block_size(m: int, n: int, dtype: Any, size: int | None = None, *, stored: bool = True) -> int:
@@ -228,25 +225,30 @@ def rows_of(
     devices = 1 if mesh is None else mesh.size
     size = devices * block_size(-(-m // devices), n, dtype, size, stored=stored or held)
     # Rows that the instance carries have Sigma in them.
-    roots = None if held or instance.roots is None else jnp.asarray(instance.roots, dtype)
+    roots = None if held or instance.roots is None else on_device(instance.roots, dtype)
     rows = Rows(m, n, size, dtype, None, data_key(instance.key), roots)
     if mesh is not None:
         rows = ShardedRows(**vars(rows), mesh=mesh)
     if held and data is not None:
-        filling = 0 if on_host else gemm_width(n) - n
+        filling, xp = (0, np) if on_host else (gemm_width(n) - n, jnp)
+        data = xp.asarray(data)
         cut = [data[start : start + size] for start in range(0, m, size)]
-        blocks: list[Any] = [jnp.pad(block, ((0, size - len(block)), (0, filling))) for block in cut]
+        padding = [((0, size - len(block)), (0, filling)) for block in cut]
+        blocks: list[Any] = [jax.device_put(xp.pad(*both)) for both in zip(cut, padding, strict=True)]
     elif stored:
         blocks = [block for block, _ in rows]
     else:
         return rows
-    # Spread over devices, the transpose lies where the rows do.
-    return replace(rows, stored=tuple((block, jnp.array(block.T) if on_host else None) for block in blocks))
+    return replace(rows, stored=tuple((block, transposed(block) if on_host else None) for block in blocks))
 
 
-def single(x: jax.Array) -> jax.Array:
-    """An array rounded to float32."""
-    return x.astype(jnp.float32)
+@jax.jit
+def single(arrays: Any) -> Any:
+    """A tree of arrays, rounded to float32."""
+    return jax.tree.map(lambda x: x.astype(jnp.float32), arrays)
+
+
+transposed = jax.jit(jnp.transpose)  # laid out anew; over several devices it lies where the rows do
 
 
 @functools.cache

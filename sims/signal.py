@@ -48,7 +48,7 @@ def overlaps(vectors: ArrayLike, teacher: ArrayLike) -> jax.Array:
     n = rows.shape[1]
     if not n or len(columns) % n:
         raise ParameterError(f"vectors must have shape (p N, k) with N = {n} of teacher, got {columns.shape}")
-    return _overlaps(jnp.asarray(columns), jnp.asarray(rows))
+    return _overlaps(columns, rows)
 
 
 @jax.jit

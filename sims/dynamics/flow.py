@@ -26,7 +26,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -160,12 +160,12 @@ class Rules:
         default = 1e-6 if np.dtype(dtype).itemsize >= 8 else 3e-5
         return default if self.tolerance is None else self.tolerance
 
-    def numbers(self, dtype: np.dtype, asarray: Any = np.asarray) -> Numbers:
-        """As arrays of a namespace, by its `asarray`, for descents in `dtype`."""
+    def numbers(self, dtype: np.dtype) -> Numbers:
+        """As arrays, for descents in `dtype`."""
         lengths = np.diff(self.recorded_steps, prepend=0).astype(np.int32)
         reals = (self.tolerance_for(dtype), self.loss_floor, self.share, self.armijo, self.accuracy)
-        counts = (asarray(np.int32(x)) for x in (self.power_iterations, WARM))
-        return Numbers(asarray(lengths), *counts, *(asarray(np.asarray(real, dtype)) for real in reals))
+        counts = (np.asarray(np.int32(x)) for x in (self.power_iterations, WARM))
+        return Numbers(lengths, *counts, *(np.asarray(real, dtype) for real in reals))
 
     def begin(self, problem: Problem, student: Array) -> State:
         """The state at the start (p, N), its curvature known."""

@@ -27,7 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from sims.backend import pinned
+from sims.backend import on_device, pinned
 from sims.dynamics.problem import riemannian_hessian
 from sims.hessian import dense_blas
 from sims.instance import Instance, outputs, preactivations
@@ -95,7 +95,8 @@ class RiemannianOperator(HessianOperator):
         lowered = super().lowered()
         if lowered is None:
             return None
-        return replace(lowered, normals=single(self.normals), curvature=single(self.curvature))
+        normals, curvature = single((self.normals, self.curvature))
+        return replace(lowered, normals=normals, curvature=curvature)
 
 
 @jax.jit
@@ -129,7 +130,7 @@ def operators(
 
     y (M,) outputs of the teacher with noise; rows those of the instance (`sims.rows.rows_of`).
     """
-    there, p = replace(instance, student=jnp.asarray(student, rows.dtype)), len(student)
+    there, p = replace(instance, student=on_device(student, rows.dtype)), len(student)
     plain, (lam, _) = hessian_operator(there, rows=rows), preactivations(there)
     # w . X' f = (X w) . f
     curvature = np.sum(lam * force(instance.model, lam, y), axis=0) / (instance.n * plain.units[0])
@@ -138,7 +139,7 @@ def operators(
     bound = 4 * widest * (1 + math.sqrt(instance.m / instance.n)) ** 2 + float(np.max(np.abs(curvature)))
     normals = student / np.linalg.norm(student, axis=1, keepdims=True)
     own = {"normals": normals.T[:, :, None], "curvature": curvature.reshape(1, p, 1)}
-    arrays = {name: jnp.asarray(value, rows.dtype) for name, value in own.items()}
+    arrays = {name: on_device(value, rows.dtype) for name, value in own.items()}
     return plain, RiemannianOperator(plain.rows, plain.parts, p, plain.units, **arrays, lift=bound)
 
 

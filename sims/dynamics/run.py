@@ -280,8 +280,7 @@ def descend_batch(
     Raises ParameterError if the shapes do not fit.
     """
     rules = Rules() if rules is None else rules
-    data, student = (jnp.asarray(reals(name, x)) for name, x in (("data", data), ("student", student)))
-    y = reals("y", y)
+    data, y, student = reals("data", data), reals("y", y), reals("student", student)
     if data.ndim != 3:
         raise ParameterError(f"data must have shape (S, M, N), got {data.shape}")
     number, m, n = data.shape
@@ -294,14 +293,14 @@ def descend_batch(
     group = min(count("group", group), max(number, 1))
     a, unit = network(model).a, loss_unit(model, model.a)
     kept = np.arange(m) < (m if samples is None else count("samples", samples))
-    # made by NumPy: of JAX each operation would be compiled for each shape
+    # By NumPy, here and below: of JAX each operation would be compiled for each shape.
     rows, each = np.broadcast_to(kept, y.shape), (np.full(number, value) for value in (a, unit))
-    loss = jnp.asarray(y, jnp.float64), *(jnp.asarray(np.asarray(x, np.float64)) for x in (rows, *each))
+    loss = tuple(np.asarray(x, np.float64) for x in (y, rows, *each))
     path = _descend(
         data,
         loss,
         student,
-        rules.numbers(data.dtype, jnp.asarray),
+        rules.numbers(data.dtype),
         group,
         form(model),
         nodes_of(model, a),
@@ -309,9 +308,9 @@ def descend_batch(
         keeping,
     )
     return path._replace(
-        loss=path.loss.astype(jnp.float64) * unit,
-        gradient=path.gradient.astype(jnp.float64) * unit,
-        time=path.time.astype(jnp.float64) / unit,
+        loss=np.asarray(path.loss, np.float64) * unit,
+        gradient=np.asarray(path.gradient, np.float64) * unit,
+        time=np.asarray(path.time, np.float64) / unit,
     )
 
 

@@ -260,12 +260,12 @@ def _batch(
     draws = [draw(model, n, alpha, seed=seed, sample=s, dtype=dtype) for s in indices]
     m = draws[0].m
     teachers = np.stack([np.asarray(d.teacher, dtype=np.float64) for d in draws])
-    data = jnp.stack([d.data for d in draws if d.data is not None])
+    xp = np if jax.default_backend() == "cpu" else jnp  # data stay on their device
+    data = xp.stack([xp.asarray(d.data) for d in draws])
     y = np.zeros(data.shape[:2])
     y[:, :m] = [outputs(d) for d in draws]
     students, reasons = _starts(draws, data, y, m, starts.start_of(start), indices)
-    start_points = jnp.asarray(students, data.dtype)
-    path = descend_batch(model, data, jnp.asarray(y), start_points, rules, samples=m, keeping=theory)
+    path = descend_batch(model, data, y, students.astype(data.dtype), rules, samples=m, keeping=theory)
     kept, used = (np.asarray(x, dtype=np.float64) for x in (path.student, path.used))
     code = np.asarray(path.code)
     values = np.full((len(indices), len(moments), len(landscape.FRAMES), eigenpairs), np.nan)

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, qr
 
-from sims.backend import HIGHEST
-from sims.rows import across, times
+from sims.backend import HIGHEST, on_device
+from sims.rows import across, times, transposed
 from sims.threefry import gemm_width
 
 Chunk = tuple[jax.Array, jax.Array | None]
@@ -44,7 +44,7 @@ class Basis:
         """Take in a block of orthonormal columns (n, block), orthogonal to the basis."""
         at = self.dimension % self.width
         if at == 0:
-            self._chunks.append(self._empty())
+            self._chunks.append(_empty(self.n, self.width, str(self.dtype), self.mirror))
         self._chunks[-1] = _write(*self._chunks[-1], columns, at)
         # Two: a Krylov step couples to no more.
         self.recent = (*self.recent[-1:], columns)
@@ -65,9 +65,10 @@ class Basis:
         padded = np.zeros((len(self._chunks) * self.width, mixing.shape[1]))
         padded[: self.dimension] = mixing
         parts = padded.reshape(len(self._chunks), self.width, -1).astype(self.dtype)
-        total = jnp.zeros((self.n, mixing.shape[1]), self.dtype)
+        total = None
         for chunk, part in zip(self._chunks, parts, strict=True):
-            total = _add_combination(total, *chunk, part)
+            total = _add_combination(total, *chunk, part, self.n)
+        assert total is not None  # there is a chunk
         return total
 
     def contract(self, mixing: NDArray) -> None:
@@ -80,15 +81,8 @@ class Basis:
             chunks.append(self._chunk(self.combine(part)))
         self._chunks, self.dimension, self.recent = chunks, mixing.shape[1], ()
 
-    def _empty(self) -> Chunk:
-        if self.mirror:
-            return self._chunk(jnp.zeros((self.n, self.width), self.dtype))
-        return jnp.zeros((self.width, gemm_width(self.n)), self.dtype), None
-
     def _chunk(self, columns: jax.Array) -> Chunk:
-        if self.mirror:
-            return jnp.array(columns.T), columns
-        return _laid(columns), None
+        return (transposed(columns), columns) if self.mirror else (_laid(columns), None)
 
 
 @dataclass(frozen=True)
@@ -190,7 +184,14 @@ def _by_householder(columns: jax.Array, floor: float, rng: np.random.Generator) 
     back = np.empty_like(r)
     # columns[:, pivots] = Q R: in the caller's order R is no triangle.
     back[:, pivots] = r
-    return Orthonormal(jnp.asarray(q, columns.dtype), back, q.shape[1] - rank)
+    return Orthonormal(on_device(q, columns.dtype), back, q.shape[1] - rank)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _empty(n: int, width: int, dtype: str, mirror: bool) -> Chunk:
+    if mirror:
+        return jnp.zeros((width, n), dtype), jnp.zeros((n, width), dtype)
+    return jnp.zeros((width, gemm_width(n)), dtype), None
 
 
 @jax.jit
@@ -236,11 +237,12 @@ def apart(columns: jax.Array, block: int) -> list[jax.Array]:
     return jnp.split(columns, columns.shape[1] // block, axis=1)
 
 
-@functools.partial(jax.jit, donate_argnums=0)
+@functools.partial(jax.jit, static_argnums=4, donate_argnums=0)
 def _add_combination(
-    total: jax.Array, rows: jax.Array, mirror: jax.Array | None, mixing: jax.Array
+    total: jax.Array | None, rows: jax.Array, mirror: jax.Array | None, mixing: jax.Array, n: int
 ) -> jax.Array:
-    return total + across(rows, mirror, mixing, len(total))
+    found = across(rows, mirror, mixing, n)
+    return found if total is None else total + found
 
 
 @functools.partial(jax.jit, donate_argnums=(0, 1))

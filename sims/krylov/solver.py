@@ -30,7 +30,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import eigh
 
-from sims.backend import HIGHEST, pinned
+from sims.backend import HIGHEST, on_device, pinned
 from sims.krylov import Plan, Settings
 from sims.krylov.basis import orthonormal
 from sims.krylov.space import WAIT, Space
@@ -133,7 +133,7 @@ def solve(order: int, dtype: np.dtype, plan: Plan, *, mixed: bool) -> Search:
     rng = np.random.default_rng(plan.seed)
     if order <= plan.smallest:
         return (yield from whole(order, dtype, plan))
-    start = jnp.asarray(rng.standard_normal((order, plan.block)), np.float32 if mixed else dtype)
+    start = on_device(rng.standard_normal((order, plan.block)), np.float32 if mixed else dtype)
     if not mixed:
         return (yield from search(start, plan, rng))
     found = yield from search(start, replace(plan, products=plan.products - 1), rng)
@@ -161,7 +161,7 @@ def whole(order: int, dtype: np.dtype, plan: Plan) -> Search:
         stop = min(start + plan.block, order)
         unit = np.zeros((order, plan.block), dtype)
         unit[np.arange(start, stop), np.arange(stop - start)] = 1
-        matrix[:, start:stop] = np.asarray((yield jnp.asarray(unit)))[:, : stop - start]
+        matrix[:, start:stop] = np.asarray((yield on_device(unit)))[:, : stop - start]
     if not np.all(np.isfinite(matrix)):
         return nothing(np.empty(order, dtype), plan.k, Code.INVALID, "not finite")
     # eigh reads one triangle: of a matrix that is symmetric to rounding both are heard.
@@ -176,7 +176,7 @@ def whole(order: int, dtype: np.dtype, plan: Plan) -> Search:
     stats = {"method": "products", "products": -(-order // plan.block), "norm": norm, "tol": tol}
     if order > plan.k:
         stats["above"] = float(above)
-    return Eigenpairs(values, jnp.asarray(low, dtype), residuals, Code.CONVERGED, stats)
+    return Eigenpairs(values, low.astype(dtype), residuals, Code.CONVERGED, stats)
 
 
 def search(start: jax.Array, plan: Plan, rng: np.random.Generator) -> Search:
@@ -187,7 +187,8 @@ def search(start: jax.Array, plan: Plan, rng: np.random.Generator) -> Search:
         space.take((yield space.next))
         products += 1
         if not space.finite:
-            return Eigenpairs(*space.blank(), Code.INVALID, space.stats(products))
+            blank = nothing(start[:, 0], plan.block, Code.INVALID, "not finite")
+            return replace(blank, stats=space.stats(products))
         # One product is kept back for the residuals.
         last = products >= plan.products - 1
         # looked at when no block waits: few numbers of blocks that meet the basis, few shapes compiled
@@ -262,6 +263,6 @@ def _rotate(
 
 
 def _public(operator: HessianOperator, found: Eigenpairs, k: int) -> Eigenpairs:
-    vectors = np.asarray(operator.ordered(found.vectors[:, :k]))
+    vectors = operator.ordered(np.asarray(found.vectors)[:, :k])
     above = {"above": float(found.values[k])} if len(found.values) > k else {}
     return Eigenpairs(found.values[:k], vectors, found.residuals[:k], found.code, found.stats | above)

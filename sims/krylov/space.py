@@ -272,11 +272,6 @@ class Space:
         space.norm, space.restarts = self.norm, self.restarts
         return space
 
-    def blank(self) -> tuple[NDArray, jax.Array, NDArray]:
-        """Values, vectors and residuals of a block of nothing: NaN."""
-        blank = np.full(self.plan.block, np.nan)
-        return blank, jnp.full(self.next.shape, jnp.nan, self.next.dtype), blank
-
     def stats(self, products: int) -> dict[str, Any]:
         """What the solve took: products with columns, restarts, columns of a block."""
         return {"products": products, "restarts": self.restarts, "block": self.plan.block}
