@@ -140,7 +140,7 @@ def quantile(
     ParameterError, NotConverged
         As `theory.finite.law`.
 
-    >>> 0 < quantile(Network(1, 1, 0.5), 4.0, 100, 0.5, draws=40) < 1
+    >>> 0 < quantile(Network(1, 1, 0.5), 4.0, 100, 0.5, draws=10) < 1
     True
     """
     share = _fraction("share", share)
@@ -190,7 +190,7 @@ def answer(
     NotConverged
         Where nothing in the range has that share, or the law does not exist.
 
-    >>> answer(Network(1, 1, 0.5), alpha=4.0, n=100, draws=40).share > 0.5
+    >>> answer(Network(1, 1, 0.5), alpha=4.0, n=100, draws=10).share > 0.5
     True
     >>> 0.5 < answer(Network(1, 1, 0.5), n=100, share=0.5, draws=10).alpha < 4
     True

@@ -191,7 +191,7 @@ def test_tails_of_the_weights_against_mpmath(p, p_star, a, v):
         b = mp.exp(log_b)
         return sum(density_of(law, b) for law in lower) * (a + b) * density_of(upper[0], b + v * (a + b)) * b
 
-    with mp.workdps(40):
+    with mp.workdps(25):
         exact = float(mp.quad(integrand, [mp.mpf(-40), -20, *np.linspace(-12, 4, 161)]))
     for others in ([], [0.01]):
         found = excess_density(upper, lower, a, np.array([*others, v]), Rule())[-1]

@@ -227,7 +227,7 @@ def test_curves_are_smooth(model):
 def test_tiny_matrices_have_a_law_or_none(shape):
     """Draws whose bulk is too small to have eigenvalues are left out, without a warning."""
     p, p_star, a, n = shape
-    law = finite.law(Network(p, p_star, a), np.linspace(0.1, 6, 24)[1::4], n, draws=20)
+    law = finite.law(Network(p, p_star, a), np.linspace(0.1, 6, 24)[1::4], n, draws=10)
     assert np.any(np.isfinite(law.lowest)) and np.all((law.overlap >= 0) | np.isnan(law.overlap))
 
 

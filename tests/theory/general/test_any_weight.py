@@ -69,11 +69,11 @@ def _dense(n, alpha, weight, noise, rng):
     ids=["tanh", "noise before the square"],
 )
 def test_samples(weight, noise, alpha):
-    """12 dense samples at N = 400: lowest eigenvalue, overlap and teacher overlap within 5 sigma plus a bias of 3/N.
+    """12 dense samples at N = 300: lowest eigenvalue, overlap and teacher overlap within 5 sigma plus a bias of 3/N.
 
     Two-sided, 11 degrees of freedom: false-alarm rate below 1e-3 for each of six comparisons; fixed seed.
     """
-    n, draws = 400, 12
+    n, draws = 300, 12
     rng = np.random.default_rng(11)
     sample = np.array([_dense(n, alpha, weight, noise, rng) for _ in range(draws)])
     mean, error = sample.mean(axis=0), sample.std(axis=0, ddof=1) / np.sqrt(draws)

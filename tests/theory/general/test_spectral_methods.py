@@ -69,11 +69,11 @@ def test_optimal_has_the_largest_overlap_at_every_alpha(alpha):
 
 @pytest.mark.parametrize("method", [subset(2.0), trimmed(6.0), optimal_at(3.0)], ids=lambda m: m.name)
 def test_samples(method):
-    """Dense samples at N = 400, alpha = 3, 12 draws: mean eigenvalue and overlap within 5 sigma plus a 3/N bias.
+    """Dense samples at N = 300, alpha = 3, 12 draws: mean eigenvalue and overlap within 5 sigma plus a 3/N bias.
 
     Two-sided, 11 degrees of freedom: false-alarm rate below 1e-3 per comparison, six comparisons, fixed seed.
     """
-    n, alpha, draws = 400, 3.0, 12
+    n, alpha, draws = 300, 3.0, 12
     rng = np.random.default_rng(5)
     values, overlaps = [], []
     for _ in range(draws):
