@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 import theory
+from tests.theory.samples import hessian
 from tests.theory.spectra import exact_t, gauss, integrate
 from theory import atom, density
 from theory.exact import committee_preactivations
@@ -367,9 +368,7 @@ def eigenvalues(model, alpha, n, rng):
     m = round(alpha * n)
     lam, u = committee_preactivations(model, m, rng)
     f = model.weights(lam, model.outputs(u))
-    x = rng.standard_normal((m, n)) / math.sqrt(n)
-    blocks = [[x.T @ (f[:, k, q, None] * x) for q in range(model.p)] for k in range(model.p)]
-    return np.linalg.eigvalsh(np.block(blocks))
+    return np.linalg.eigvalsh(hessian(f, rng.standard_normal((m, n)) / math.sqrt(n)))
 
 
 def quantiles(model, alpha):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.linalg import eigh
 
+from tests.theory.samples import hessian, orthogonal, rows
 from theory.finite.block import (
     add_anisotropy,
     anisotropy,
@@ -31,18 +32,15 @@ def off_diagonal_blocks(model, alpha, n, samples, share, rng):
     """
     p, size, left, sectors = int(model.p), n - int(model.p) - 2, [], []
     for _ in range(samples):
-        teacher = np.linalg.qr(rng.standard_normal((n, 2)))[0].T
-        student = rng.standard_normal((p, n))
-        student /= np.linalg.norm(student, axis=1, keepdims=True)
+        teacher, student = orthogonal(2, n, rng) / np.sqrt(n), rows(p, n, rng) / np.sqrt(n)
         x = rng.standard_normal((round(alpha * n), n))
         lam, u = x @ student.T, x @ teacher.T
-        weights = model.weights(lam, model.outputs(u)) * p / 2
-        hessian = np.block([[x.T @ (weights[:, i, j, None] * x) / size for j in range(p)] for i in range(p)])
+        whole = hessian(model.weights(lam, model.outputs(u)) * p / 2, x) / size
         data = Preactivations.of(model, lam[None], u[None], size)
         t = bulk_curve(data, p * size, 5).t_edge * share
         z = data.sums(t)[0][0]
         signal = np.kron(np.eye(p), teacher)  # block index first
-        resolvent = signal @ np.linalg.solve(z * np.eye(p * n) - hessian, signal.T)
+        resolvent = signal @ np.linalg.solve(z * np.eye(p * n) - whole, signal.T)
         block = (
             z * np.eye(2 * p) - np.linalg.inv(resolvent) - signal_block(data, data.u, t, np.ones(2, int))[0]
         )
@@ -156,10 +154,9 @@ def test_couplings_of_eigenvalues_have_the_covariance_of_their_bulk(p):
     found = []
     for _ in range(200):
         x = rng.standard_normal((len(lam), size))
-        blocks = [[(x * weights[:, i, j, None]).T for j in range(p)] for i in range(p)]
-        hessian = np.block([[part @ x for part in row] for row in blocks]) / size
-        across = np.block([[(part @ v).T for part in row] for row in zip(*blocks, strict=True)]) / size
-        _, vectors = eigh(hessian, subset_by_index=[2, 5])
+        # Rows of the directions and of the bulk alike: the blocks between them.
+        across = np.block([[(v.T * weights[:, i, j]) @ x for j in range(p)] for i in range(p)]) / size
+        _, vectors = eigh(hessian(weights, x) / size, subset_by_index=[2, 5])
         found.append((across @ vectors) @ (across @ vectors).T / 4)
     unit = np.sqrt(np.diag(covariance))
     mean, error = np.mean(found, axis=0), np.std(found, axis=0) / np.sqrt(200)

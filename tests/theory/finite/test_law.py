@@ -6,9 +6,9 @@ import h5py
 import numpy as np
 import pytest
 from scipy.integrate import simpson
-from scipy.linalg import eigh
 
 import theory
+from tests.theory.samples import lowest, orthogonal, rows
 from theory import Network, bbp_threshold, bulk_edge, density, finite
 from theory.checks import NotConverged
 from theory.exact.density import level_overlap, overlap_density
@@ -42,27 +42,23 @@ def test_overlaps_of_bulk_and_outlier_add_up_to_one(model, alpha):
 
 
 def dense_pairs(model, alpha, n, samples, rng):
-    """Lowest eigenvalues (samples,) and overlaps (samples, p_star + 1) of the lowest vectors of dense Hessians, p = 1."""
-    lowest, overlaps = [], []
+    """The p_star + 1 lowest eigenvalues and their overlaps (samples, p_star + 1) of dense Hessians, p = 1."""
+    pairs = []
     for _ in range(samples):
-        teacher = np.linalg.qr(rng.standard_normal((n, model.p_star)))[0].T
-        student = rng.standard_normal((1, n))
-        x = rng.standard_normal((round(alpha * n), n))
-        weights = model.weights(x @ (student / np.linalg.norm(student)).T, model.outputs(x @ teacher.T))[:, 0]
-        values, vectors = eigh((x * weights).T @ x / n, subset_by_index=[0, model.p_star])
-        lowest.append(values[0])
-        overlaps.append(((teacher @ vectors) ** 2).sum(axis=0))
-    return np.array(lowest), np.array(overlaps)
+        teacher, student = orthogonal(model.p_star, n, rng), rows(1, n, rng)
+        x = rng.standard_normal((round(alpha * n), n)) / np.sqrt(n)
+        pairs.append(lowest(model, x, student, teacher, k=model.p_star + 1))
+    return np.array(pairs).transpose(1, 0, 2)
 
 
 def test_law_of_three_teachers_where_the_density_is_narrow():
     """p = 1, p_star = 3, a = 0.7, alpha = 6, N = 80, a third of its threshold: 250 samples and 250 draws, means within 4
     standard errors (false alarm 2e-4 in all) of q2 of the lowest, of the three lowest and of the one above, and the lowest."""
     model, alpha, n = Network(1, 3, 0.7), 6.0, 80
-    lowest, overlaps = dense_pairs(model, alpha, n, 250, np.random.default_rng(0))
+    values, overlaps = dense_pairs(model, alpha, n, 250, np.random.default_rng(0))
     law = finite.law(model, alpha, n, draws=250, seed=1)
     for name, found in (
-        ("lowest", lowest),
+        ("lowest", values[:, 0]),
         ("overlap", overlaps[:, :3].mean(axis=1)),
         ("overlap_lowest", overlaps[:, 0]),
         ("overlap_next", overlaps[:, 3]),
@@ -77,12 +73,12 @@ def test_scatter_at_fixed_preactivations_is_that_of_dense_samples():
     extreme data points as the dimension allows it is a third too large. Mean within 4 standard errors (6e-5)."""
     model, n, rng = Network(1, 1, 0.6), 100, np.random.default_rng(3)
     data = rng.standard_normal((247, 2))  # of orthogonal student and teacher
-    weights = model.weights(data[:, :1], model.outputs(data[:, 1:]))[:, 0, 0]
-    lowest = []
-    for _ in range(300):
-        x = np.hstack([data, rng.standard_normal((247, n - 2))])
-        lowest.append(eigh(x.T @ (weights[:, None] * x) / n, eigvals_only=True, subset_by_index=[0, 0])[0])
-    law, found = quenched_law(model, data[:, :1], data[:, 1:], n, draws=400), np.array(lowest)
+    student, teacher = np.sqrt(n) * np.eye(2, n)[:, None]
+    found = np.empty(300)
+    for i in range(300):
+        x = np.hstack([data, rng.standard_normal((247, n - 2))]) / np.sqrt(n)
+        (found[i],), _ = lowest(model, x, student, teacher)
+    law = quenched_law(model, data[:, :1], data[:, 1:], n, draws=400)
     assert abs(law.lowest.std() / found.std() - 1) < 0.2
     error = np.hypot(law.lowest.std() / 20, found.std() / np.sqrt(300))
     assert abs(law.lowest.mean() - found.mean()) < 4 * error
@@ -119,7 +115,7 @@ def test_samples_follow_the_law(name, n, alpha):
     of a law off by just those bounds: 2e-4 for the three means of a case, 1e-3 in all; a right law has less. The scatter of a
     right law: a fifth is 2.8 standard errors of a normal law at 200 samples and draws, 3.4 at 500 (false alarm 5e-3 and 7e-4);
     0.3 in q2 is 3.0 where its kurtosis is 5 (3e-3)."""
-    model, alpha, lowest, overlap, first = sampled(name, n, alpha)
+    model, alpha, values, overlap, first = sampled(name, n, alpha)
     law = finite.law(model, alpha, n, draws=200)
 
     def error(values, name):
@@ -128,11 +124,11 @@ def test_samples_follow_the_law(name, n, alpha):
     assert abs(law.mean("overlap")[0] - overlap.mean()) < 0.12 * overlap.mean() + 4 * error(
         overlap, "overlap"
     )
-    assert abs(law.mean("lowest")[0] - lowest.mean()) < 0.03 + 4 * error(lowest, "lowest")
+    assert abs(law.mean("lowest")[0] - values.mean()) < 0.03 + 4 * error(values, "lowest")
     assert abs(law.mean("first")[0] - first.mean()) < 0.08 + 4 * np.hypot(
         0.5 / np.sqrt(len(first)), 0.5 / np.sqrt(200)
     )
-    assert law.std("lowest") == pytest.approx(lowest.std(), rel=0.2)
+    assert law.std("lowest") == pytest.approx(values.std(), rel=0.2)
     assert law.std("overlap") == pytest.approx(overlap.std(), rel=0.3)
 
 
@@ -253,7 +249,7 @@ def test_several_alphas_are_each_as_alone():
 
 
 def test_reasons():
-    overlap, lowest = "overlap", "overlap_lowest"
+    overlap, alone = "overlap", "overlap_lowest"
     for p, p_star, a, alpha, n, of, word in (
         (5, 1, 1.0, 2.0, 200, overlap, "p = 5"),
         (1, 9, 1.0, 50.0, 200, overlap, "p* = 9"),
@@ -262,13 +258,13 @@ def test_reasons():
         (1, 1, 1.0, 2.0, 99, overlap, "p N = 99"),
         (2, 1, 0.05, 2.0, 200, overlap, "a = 0.05"),
         (2, 1, 1.0, 0.2, 200, overlap, "alpha = 0.2"),
-        (2, 4, 0.6, 14.0, 150, lowest, "lowest vector alone"),
+        (2, 4, 0.6, 14.0, 150, alone, "lowest vector alone"),
         (2, 4, 0.5, 8.0, 90, overlap, None),
         (1, 8, 2.0, 50.0, 100, overlap, None),
         (1, 1, 0.05, 0.2, 200, overlap, None),
         (3, 1, 1.0, 1.2, 200, overlap, None),
         (2, 4, 0.6, 14.0, 150, overlap, None),
-        (1, 4, 0.6, 14.0, 150, lowest, None),
+        (1, 4, 0.6, 14.0, 150, alone, None),
     ):
         said = doubt(Network(p, p_star, a), alpha, n, of)
         assert said is None if word is None else word in said, (p, p_star, a, alpha, n, of, said)

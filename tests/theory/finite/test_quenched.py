@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import brentq
 
 import theory
+from tests.theory.samples import lowest, orthogonal, rows
 from theory.exact import committee_preactivations
 from theory.finite.quenched import edge_displacement, quenched
 from theory.finite.tracy_widom import MEAN, tracy_widom_scale
@@ -90,17 +91,11 @@ def test_large_draws_approach_the_reference_points(reference):
 
 
 def dense(model, n, m, rng):
-    """Eigenvalues of one dense Hessian with the preactivations of its own data."""
-    p, q = model.p, model.p_star
-    student = rng.standard_normal((p, n))
-    student *= np.sqrt(n) / np.linalg.norm(student, axis=1, keepdims=True)
-    teacher = np.linalg.qr(rng.standard_normal((n, q)))[0].T * np.sqrt(n)
-    data = rng.standard_normal((m, n)) / np.sqrt(n)
-    lam, u = data @ student.T, data @ teacher.T
-    hessian = np.einsum(
-        "mij,ma,mb->iajb", model.weights(lam, model.outputs(u)), data, data, optimize=True
-    ).reshape(p * n, p * n)
-    return lam, u, np.linalg.eigvalsh(hessian)
+    """Preactivations of one sample, the gram of its rows, teacher first, and its lowest eigenvalues."""
+    student, teacher = rows(model.p, n, rng), orthogonal(model.p_star, n, rng)
+    x, both = rng.standard_normal((m, n)) / np.sqrt(n), np.vstack([teacher, student])
+    values, _ = lowest(model, x, student, teacher, k=int(model.degeneracy) + 1)
+    return x @ student.T, x @ teacher.T, both @ both.T / n, values
 
 
 def test_edges_follow_dense_samples_one_by_one():
@@ -111,7 +106,7 @@ def test_edges_follow_dense_samples_one_by_one():
     model, n, rng = Network(1, 1, 0.5), 200, np.random.default_rng(5)
     pairs = []
     for _ in range(30):
-        lam, u, values = dense(model, n, 160, rng)
+        lam, u, _, values = dense(model, n, 160, rng)
         pairs.append((quenched(model, lam, u, n).edge, values[0]))
     predicted, found = np.array(pairs).T
     assert np.corrcoef(predicted, found)[0, 1] > 0.6
@@ -173,21 +168,11 @@ def test_the_lowest_eigenvalue_of_the_bulk_follows_tracy_and_widom_about_the_edg
     model, n, rng = Network(p, p_star, a), 100 if p < 4 else 50, np.random.default_rng(7)
     rest = []
     for _ in range(200):
-        lam, u, values = dense(model, n, round(alpha * n), rng)
+        lam, u, _, values = dense(model, n, round(alpha * n), rng)
         found = quenched(model, lam, u, n)
         k = int(np.isfinite(found.outliers).sum())
         rest.append((values[k] - found.edge) * found.scale + MEAN)
     assert abs(np.mean(rest)) < 0.1 + 3 * np.std(rest) / np.sqrt(len(rest))
-
-
-def one_sample(model, alpha, n, rng):
-    """Lowest eigenvalue of a dense Hessian with p = 1, and its preactivations and overlaps, teacher first."""
-    rows = np.vstack([np.linalg.qr(rng.standard_normal((n, model.p_star)))[0].T, rng.standard_normal((1, n))])
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    x = rng.standard_normal((round(alpha * n), n))
-    u, lam = x @ rows[:-1].T, x @ rows[-1:].T
-    values = np.linalg.eigvalsh(x.T @ (model.weights(lam, model.outputs(u))[:, 0] * x) / n)
-    return values[0], lam, u, rows @ rows.T
 
 
 def test_large_alpha_is_unbiased():
@@ -196,8 +181,8 @@ def test_large_alpha_is_unbiased():
     model, rng = Network(1, 1, 1000.0), np.random.default_rng(3)
     limit, left = theory.outliers(model, 700.0)[0].value, []
     for _ in range(16):
-        found, lam, u, gram = one_sample(model, 700.0, 40, rng)
-        left.append((found - quenched(model, lam, u, 40, gram).outliers[0], found - limit))
+        lam, u, gram, values = dense(model, 40, 28_000, rng)
+        left.append((values[0] - quenched(model, lam, u, 40, gram).outliers[0], values[0] - limit))
     left = np.array(left)
     assert abs(left[:, 0].mean()) < 4 * left[:, 0].std(ddof=1) / 4
     assert left[:, 0].std() < 0.1 * np.sqrt(np.mean(left[:, 1] ** 2))

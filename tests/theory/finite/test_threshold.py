@@ -23,7 +23,7 @@ def test_questions_answer_one_another():
 
 @pytest.mark.parametrize("a", [pytest.param(20.0, marks=pytest.mark.slow), 100.0])
 def test_thresholds_far_below_the_limit_are_found(a):
-    """Where a is large the transition at N = 100 lies far below alpha_BBP, below a fifth of it, where few draws have an edge."""
+    """Where a is large the transition at N = 100 lies far below alpha_BBP, below a fifth of it, and few draws have an edge."""
     model = Network(1, 1, a)
     found = threshold(model, 100, draws=10)
     limit = bbp_threshold(model).alpha

@@ -5,6 +5,7 @@ import pytest
 from scipy.linalg import eigh
 
 import theory
+from tests.theory.samples import hessian, rows
 from theory.exact import committee_weights
 from theory.general.any_weight import general_spectrum
 from theory.model import Network
@@ -53,9 +54,9 @@ def test_a_smooth_edge_of_wide_students_needs_no_infimum():
 def _dense(n, alpha, weight, noise, rng):
     """Lowest eigenvalue, and shares of its eigenvector on teacher and student, p = p_star = 1."""
     x = rng.standard_normal((round(alpha * n), n)) / np.sqrt(n)
-    w, t = (v * np.sqrt(n) / np.linalg.norm(v) for v in rng.standard_normal((2, n)))
-    f = weight((x @ w)[:, None], (x @ t)[:, None], rng.standard_normal((len(x), noise)))[:, 0, 0]
-    values, vectors = eigh((x.T * f) @ x, subset_by_index=[0, 0])
+    w, t = rows(2, n, rng)
+    f = weight((x @ w)[:, None], (x @ t)[:, None], rng.standard_normal((len(x), noise)))
+    values, vectors = eigh(hessian(f, x), subset_by_index=[0, 0])
     q, _ = np.linalg.qr(np.stack([t, w], axis=1))
     return values[0], np.sum((q.T @ vectors[:, 0]) ** 2), (t @ vectors[:, 0]) ** 2 / n
 

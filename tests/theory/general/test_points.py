@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
+from tests.theory.samples import lowest, rows
 from theory.general import Activation, Network, spectrum, threshold
 from theory.general.cubature import product_rule, sobol_rule, symmetry_classes
 from theory.general.extremes import _mean_density, support
@@ -156,7 +157,7 @@ def test_samples_of_students_that_mix(p, alpha, n, law):
 
     Two-sided, 7 degrees of freedom: false-alarm rate 2e-3 for each of eight comparisons; fixed seed."""
     model, rng = Network(p, activation="tanh", a=2.0, covariance=law), np.random.default_rng(0)
-    sample = np.array([_lowest(model, alpha, n, rng) for _ in range(8)])
+    sample = np.array([solved(model, alpha, n, rng) for _ in range(8)])[:, :, 0]
     mean, error = sample.mean(axis=0), sample.std(axis=0, ddof=1) / np.sqrt(8)
     found = spectrum(model, alpha)
     wanted = np.array([found.outliers[0], found.overlaps[0] * found.teacher_share[0]])
@@ -183,7 +184,8 @@ def test_samples_on_both_sides_of_a_threshold(model, n, below, above):
     assert found.degeneracy == (p - 1,)
     wanted = found.overlaps[0] * found.teacher_share[0]
     seen = {
-        alpha: np.array([_shares(model, alpha, n, seed) for seed in range(6)]) for alpha in (below, above)
+        alpha: np.array([solved(model, alpha, n, np.random.default_rng(seed))[1] for seed in range(6)])
+        for alpha in (below, above)
     }
     mean = seen[above][:, : p - 1].mean(axis=1)
     assert abs(mean.mean() - wanted) < 5 * mean.std(ddof=1) / np.sqrt(6) + 0.05
@@ -192,28 +194,12 @@ def test_samples_on_both_sides_of_a_threshold(model, n, below, above):
     assert seen[below][:, : p - 1].mean() < wanted / 2
 
 
-def _shares(model, alpha, n, seed):
-    """Shares on the teacher of the p lowest vectors of one sample."""
-    return solved(model, alpha, n, np.random.default_rng(seed))[1][: int(model.p)]
-
-
-def _lowest(model, alpha, n, rng):
-    """Lowest eigenvalue of one sample and the share of its vector on teacher directions."""
-    values, shares = solved(model, alpha, n, rng)
-    return values[0], shares[0]
-
-
 def solved(model, alpha, n, rng):
-    """Eigenvalues of one sample and the shares of their vectors on teacher directions."""
+    """The p lowest eigenvalues of one sample and the shares of their vectors on the teacher."""
     x = rng.standard_normal((round(alpha * n), n)) / np.sqrt(n)
     if model.covariance is not None:
         x = x * np.sqrt(model.covariance.eigenvalues(n))
-    w, t = rng.standard_normal((model.p, n)), rng.standard_normal((1, n))
-    w, t = (v * np.sqrt(n) / np.linalg.norm(v, axis=1, keepdims=True) for v in (w, t))
-    f = model.weights(x @ w.T, model.outputs(x @ t.T))
-    hessian = np.block([[(x.T * f[:, i, j]) @ x for j in range(model.p)] for i in range(model.p)])
-    values, vectors = np.linalg.eigh(hessian)
-    return values, np.sum(np.tensordot(t[0], vectors.reshape(model.p, n, -1), (0, 1)) ** 2, axis=0) / n
+    return lowest(model, x, rows(model.p, n, rng), rows(1, n, rng), k=model.p)
 
 
 def test_a_smooth_edge_where_two_students_are_lowest_at_once():

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from scipy.linalg import eigh
 from scipy.optimize import brentq
 
+from tests.theory import samples
 from theory import Inputs, Network, ParameterError
 from theory.given import given, population
 
@@ -12,20 +12,6 @@ from theory.given import given, population
 def rows_of(kind, m, n, rng):
     x = rng.standard_normal((m, n)) * np.sqrt(np.where(np.arange(n) < 2 * n / 3, 0.4, 2.2))
     return x * np.sqrt(rng.gamma(1.0, 1.0, m))[:, None] if kind == "elliptical" else x
-
-
-def weights(n, rng):
-    w = rng.standard_normal((2, n))
-    return w[:1] * np.sqrt(n) / np.linalg.norm(w[0]), w[1:] * np.sqrt(n) / np.linalg.norm(w[1])
-
-
-def dense(model, rows, student, teacher):
-    x = rows / np.sqrt(rows.shape[1])
-    lam, u = x @ student.T, x @ teacher.T
-    f = model.weights(lam, model.outputs(u))[:, 0, 0]
-    values, vectors = eigh((x.T * f) @ x, subset_by_index=[0, 0])
-    unit = teacher[0] / np.linalg.norm(teacher[0])
-    return values[0], float(vectors[:, 0] @ unit) ** 2
 
 
 def twin_edge(model, found, rows, student, teacher):
@@ -61,8 +47,8 @@ def test_a_mean_of_draws_is_that_of_dense_hessians(kind):
     off = []
     for _ in range(9):
         rows = inputs.take(rng.choice(inputs.count, 4 * n, replace=False))
-        student, teacher = weights(n, rng)
-        value, q2 = dense(model, rows, student, teacher)
+        student, teacher = samples.rows(2, n, rng)[:, None]
+        (value,), (q2,) = samples.lowest(model, rows / np.sqrt(n), student, teacher)
         gaussian, elliptical = given(model, found, rows, student, teacher)
         off.append([gaussian.lowest - value, elliptical.lowest - value, elliptical.overlap - q2])
     mean, error = np.mean(off, axis=0), np.std(off, axis=0, ddof=1) / 3
@@ -78,7 +64,7 @@ def test_the_edge_is_that_of_the_slow_twin():
     inputs = Inputs.of(rows_of("Gaussian", 1200, n, rng))
     found, rows = population(inputs), inputs.take(np.arange(120))
     assert found.apart == 0
-    student, teacher = weights(n, rng)
+    student, teacher = samples.rows(2, n, rng)[:, None]
     gaussian, _ = given(model, found, rows, student, teacher)
     twin = twin_edge(model, found, rows, student, teacher)
     assert gaussian.edge >= twin - 1e-9  # the walk has steps
@@ -93,13 +79,9 @@ def test_more_students_and_teachers():
     found, off = population(inputs), []
     for _ in range(4):
         rows = inputs.take(rng.choice(inputs.count, 3 * n, replace=False))
-        w = rng.standard_normal((2, n))
-        student = w * np.sqrt(n) / np.linalg.norm(w, axis=1)[:, None]
-        teacher = np.linalg.qr(rng.standard_normal((n, 2)))[0].T * np.sqrt(n)
-        x = rows / np.sqrt(n)
-        f = model.weights(x @ student.T, model.outputs(x @ teacher.T))
-        h = np.einsum("mij,ma,mb->iajb", f, x, x, optimize=True).reshape(2 * n, 2 * n)
-        off.append(given(model, found, rows, student, teacher)[1].lowest - np.linalg.eigvalsh(h)[0])
+        student, teacher = samples.rows(2, n, rng), samples.orthogonal(2, n, rng)
+        value, _ = samples.lowest(model, rows / np.sqrt(n), student, teacher)
+        off.append(given(model, found, rows, student, teacher)[1].lowest - value)
     assert abs(np.mean(off)) < 4 * np.std(off, ddof=1) / 2 + 0.1
 
 
@@ -111,7 +93,7 @@ def test_constant_columns_and_few_directions():
     found = population(inputs)
     assert len(found.s) == 21
     rows = inputs.take(np.arange(150))
-    student, teacher = weights(30, rng)
+    student, teacher = samples.rows(2, 30, rng)[:, None]
     gaussian, _ = given(Network(a=0.5), found, rows, student, teacher)
     assert gaussian.lowest <= 0
     with pytest.raises(ParameterError, match="4 directions"):
