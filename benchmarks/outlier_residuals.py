@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from theory.finite.draw import draw
 from theory.finite.quenched import orthonormal, quenched
 from theory.finite.small_matrix import small_pairs
 from theory.model import Network
@@ -44,8 +45,10 @@ def sample(model: Network, alpha: float, n: int, rng: np.random.Generator) -> tu
 def of_law(model: Network, lam: Any, u: Any, n: int, gram: Any) -> Any:
     """Mean of the lowest p p_star pairs over draws that share preactivations and overlaps, as `quenched_law` has them."""
     basis = np.roll(orthonormal(np.hstack([u, lam]), gram), -model.p_star, axis=1)
-    pairs = small_pairs(model, len(lam), n, range(DRAWS), 1, np.stack([np.hstack([lam, u]), basis]))
-    unit = 2 / int(model.p) * pairs.size / n
+    shared = np.stack([np.hstack([lam, u]), basis])
+    drawn = draw(model, len(lam), n, range(DRAWS), 1, shared)
+    pairs = small_pairs(drawn, range(DRAWS))
+    unit = 2 / int(model.p) * drawn.data.n / n
     return np.nanmean(pairs.values[:, : int(model.degeneracy)] * unit[:, None], axis=0)
 
 

@@ -350,12 +350,15 @@ def anisotropy(data: Preactivations, t: Array) -> Array:
     )
 
 
-def add_anisotropy(block: Array, more: Array, kinds: NDArray[np.int64]) -> None:
-    """Add `more`, of `anisotropy`, to a block (q, p w, p w), block index first, of directions of these kinds (w,)."""
-    q, _, p, _ = more.shape
-    parts = block.reshape(q, p, len(kinds), p, len(kinds))
-    for row, kind in enumerate(kinds):
-        parts[:, :, row, :, row] += more[:, kind]
+def mean_block(drawn: Draw, t: Array) -> Array:
+    """The signal block (q, p w, p w) of a draw at real t (q,), with what the anisotropy of the bulk adds."""
+    block = signal_block(drawn.data, drawn.v, t, drawn.kinds)
+    if drawn.blocks > 1:
+        more, w = anisotropy(drawn.data, t), len(drawn.kinds)
+        parts = block.reshape(-1, drawn.blocks, w, drawn.blocks, w)
+        for row, kind in enumerate(drawn.kinds):
+            parts[:, :, row, :, row] += more[:, kind]
+    return block
 
 
 def stretched(block: Array, more: Array, means: Array, kinds: NDArray[np.int64]) -> Array:

@@ -92,6 +92,11 @@ class Draw:
         return self.data.lam.shape[2]
 
     @property
+    def n(self) -> int:
+        """The dimension N."""
+        return int(self.whole.n) + self.blocks + self.data.u.shape[2]
+
+    @property
     def kinds(self) -> NDArray[np.int64]:
         """What each of the w directions is: 1 the teacher's, 2 the students' beside it, 0 neither."""
         p_star, w = self.data.u.shape[2], self.v.shape[2]

@@ -33,7 +33,7 @@ from theory.exact import finite_committee
 from theory.exact.density import bulk_resolvent
 from theory.exact.weight_law import signal_law
 from theory.finite.bulk import controlled_mean
-from theory.finite.draw import EXTREMES, stored
+from theory.finite.draw import EXTREMES, Draw, draw, stored
 from theory.finite.quenched import checked_preactivations, orthonormal
 from theory.finite.small_matrix import SmallPairs, small_pairs
 from theory.general.spectrum import solve
@@ -232,7 +232,8 @@ def _law(model: Network, m: int, n: int, draws: int, seed: int, shared: Array | 
         chosen = range(first, min(first + at_once, draws))
         # A stream of its own, the same at every alpha.
         chance = np.array([np.random.default_rng([seed, i, 6]).random() for i in chosen])
-        parts.append(_draws(model, small_pairs(model, m, n, chosen, seed, shared), m, n, chance))
+        drawn = draw(model, m, n, chosen, seed, shared)
+        parts.append((*_draws(model, drawn, small_pairs(drawn, chosen), m / n, chance), drawn.excess))
     columns = map(np.concatenate, zip(*parts, strict=True))
     return Law(**dict(zip(COLUMNS, columns, strict=True)), doubt=doubt(model, m / n, n))
 
@@ -285,20 +286,20 @@ def quenched_law(
     return _law(model, len(lam), count("n", n), draws, seed, np.stack([np.hstack([lam, u]), basis]))
 
 
-def _draws(model: Network, pairs: SmallPairs, m: int, n: int, chance: Array) -> tuple[Array, ...]:
-    """Columns of a Law for the draws of these pairs. chance (q,), uniform: whether a vector left out is above all."""
-    d = int(model.degeneracy)
+def _draws(model: Network, drawn: Draw, pairs: SmallPairs, alpha: float, chance: Array) -> list[Array]:
+    """The fields of a Law of these draws and their pairs. chance (q,), uniform: whether a vector left out is above all."""
+    d, n = int(model.degeneracy), drawn.n
     lowest, q2 = pairs.values[:, 0], pairs.overlaps
     rest, told = np.where(pairs.known, q2, 0)[:, d:].max(axis=1, initial=0.0), pairs.known.sum(axis=1)
 
     def largest(x: Array, others: Array) -> Array:
-        return ((x > others) & (chance < none_above(model, m / n, n, told, x))).astype(float)
+        return ((x > others) & (chance < none_above(model, alpha, n, told, x))).astype(float)
 
     group = q2[:, :d]
     informative = largest(group.mean(axis=1), rest)
     columns = (
         # From (p/2) H in the dimension of the bulk to H in dimension N: 1/N stands in front of every sum.
-        lowest * (2 / int(model.p) * pairs.size / n),
+        lowest * (2 / int(model.p) * drawn.data.n / n),
         group.mean(axis=1),
         q2[:, 0],
         q2[:, d],
@@ -306,7 +307,7 @@ def _draws(model: Network, pairs: SmallPairs, m: int, n: int, chance: Array) -> 
         largest(group.max(axis=1), rest) if d > 1 else informative,
         largest(q2[:, 0], np.maximum(rest, q2[:, 1:d].max(axis=1))) if d > 1 else informative,
     )
-    return *(np.where(pairs.sound, column, np.nan) for column in columns), pairs.excess
+    return [np.where(pairs.sound, column, np.nan) for column in columns]
 
 
 _NEAR, _FAR = 48, 24  # nodes in energy next to the left edge, and from there on

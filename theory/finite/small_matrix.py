@@ -53,22 +53,19 @@ from theory.checks import NotConverged
 from theory.finite.block import (
     EDGE,
     KeptEigenvalues,
-    add_anisotropy,
-    anisotropy,
     at_count,
     hats,
     higher_order,
     kept_eigenvalues,
     kept_part,
     lower_root,
+    mean_block,
     noise,
-    signal_block,
     t_at,
     with_second_order,
 )
 from theory.finite.bulk import BulkCurve, bulk_curve
-from theory.finite.draw import Draw, draw, eigenvalue_count
-from theory.model.network import Network
+from theory.finite.draw import Draw
 
 Array = NDArray[np.float64]
 
@@ -92,30 +89,22 @@ class SmallPairs:
     values (q, k), overlaps (q, k)   eigenvalues, squared overlaps with the signal
     known (q, k)                     pairs that stand for one eigenvector of a sample, not for all that are left out
     sound (q,)                       draws with an edge and enough eigenvalues left of 0
-    excess (q, 2)                    as in Draw
     """
 
     values: Array
     overlaps: Array
     known: NDArray[np.bool_]
     sound: NDArray[np.bool_]
-    excess: Array
-    size: NDArray[np.int64]
 
 
-def small_pairs(
-    model: Network, m: int, n: int, chosen: range, seed: int, shared: Array | None = None
-) -> SmallPairs:
-    """Pairs of the draws number `chosen` of m samples in dimension n: see the top of the module.
-
-    shared   preactivations and projections of all draws, as in theory.finite.draw; own ones of each if None
+def small_pairs(drawn: Draw, chosen: range) -> SmallPairs:
+    """Pairs of the draws number `chosen`: see the top of the module.
 
     Raises NotConverged where no draw has an edge with enough eigenvalues left of 0.
     """
-    drawn = draw(model, m, n, chosen, seed, shared)
     drawn = replace(drawn, data=with_second_order(drawn.data))
-    inner, d = drawn.data, int(model.degeneracy)
-    order, most = drawn.blocks * inner.n, eigenvalue_count(model)
+    inner, rows = drawn.data, drawn.rows == 1
+    d, order, most = int(rows.sum()), drawn.blocks * inner.n, drawn.couplings.shape[-1]
     with np.errstate(invalid="ignore", divide="ignore"):
         bulk = bulk_curve(inner, order, most + 1)
         fewest = np.where(drawn.extremes > 0, 2, d + 2)
@@ -136,8 +125,7 @@ def small_pairs(
     eigenvalues, couplings = _kept_pairs(drawn, bulk, fine, lows, sound)
     # First chord: about the outlier of quenched theory, or the edge.
     found = np.where(sound, np.fmin(_outlier(drawn), np.minimum(drawn.edge, bulk.edge)), -1.0)
-    rows = drawn.rows == 1
-    turns = _TURNS if n <= _FAR else _FAR_TURNS
+    turns = _TURNS if drawn.n <= _FAR else _FAR_TURNS
     parts, spread = [], np.zeros(len(found))
     for turn in range(turns):
         reach = np.where(sound, eigenvalues[:, -1] - found, 1.0)
@@ -160,7 +148,7 @@ def small_pairs(
     # The highest vectors stand for all eigenvectors left out: theory.finite.law has the overlaps of those.
     known = values <= eigenvalues[:, kept // 2, None]
     known &= np.arange(values.shape[1]) < kept + (drawn.blocks * drawn.extremes)[:, None]
-    return SmallPairs(np.asarray(values, dtype=np.float64), overlaps, known, sound, drawn.excess, inner.n)
+    return SmallPairs(np.asarray(values, dtype=np.float64), overlaps, known, sound)
 
 
 def _block(
@@ -179,10 +167,7 @@ def _block(
     for z in (np.minimum(chord[0], highest), chord[1]):
         t = t_at(data, t_edge, z)
         z = data.energy(t)
-        block = signal_block(data, drawn.v, t, drawn.kinds)
-        if drawn.blocks > 1:
-            add_anisotropy(block, anisotropy(data, t), drawn.kinds)
-        ends.append((z, block - kept_part(fine, z)))
+        ends.append((z, mean_block(drawn, t) - kept_part(fine, z)))
     (z, first), (z_far, second) = ends
     apart = np.where(sound & (z != z_far), z - z_far, np.inf)[:, None, None]
     line = np.where(sound[:, None, None], (first - second) / apart, 0)

@@ -8,12 +8,12 @@ from scipy.linalg import eigh
 
 from tests.theory.samples import hessian, orthogonal, rows
 from theory.finite.block import (
-    add_anisotropy,
     anisotropy,
     hats,
     kept_eigenvalues,
     kept_part,
     ladder_sectors,
+    mean_block,
     signal_block,
     t_at,
     with_second_order,
@@ -122,8 +122,7 @@ def test_what_stands_for_the_eigenvalues_left_out_is_smooth_next_to_the_edge():
     reach = kept.energies[:, -1] - bulk.edge
     for share in (0.01, 0.03, 0.25, 0.35):
         t = t_at(data, bulk.t_edge, bulk.edge - share * reach)
-        block = signal_block(data, drawn.v, t, drawn.kinds)
-        add_anisotropy(block, anisotropy(data, t), drawn.kinds)
+        block = mean_block(drawn, t)
         at.append([part[:, 0, 0] for part in (block, block - kept_part(kept, data.energy(t)))])
     near, far = (at[1][k] - at[0][k] for k in (0, 1)), at[3][1] - at[2][1]
     whole, left = (part / 0.02 for part in near)

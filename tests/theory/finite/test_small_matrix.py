@@ -5,7 +5,7 @@ import numpy as np
 from theory import finite
 from theory.finite import draw as draw_module
 from theory.finite import small_matrix
-from theory.finite.draw import draw_preactivations, gram_factor
+from theory.finite.draw import draw, draw_preactivations, gram_factor
 from theory.finite.law import quenched_law
 from theory.finite.small_matrix import airy_eigenvalues, small_pairs
 from theory.finite.tracy_widom import MEAN, VARIANCE
@@ -33,7 +33,7 @@ def test_law_is_steady_in_what_it_need_not_depend_on(monkeypatch):
 
 
 def test_overlaps_are_shares():
-    pairs = small_pairs(Network(2, 2, 0.5), 300, 100, range(6), 0)
+    pairs = small_pairs(draw(Network(2, 2, 0.5), 300, 100, range(6), 0), range(6))
     assert np.all(np.diff(pairs.values, axis=1) >= 0)
     assert np.all((pairs.overlaps >= 0) & (pairs.overlaps <= 1 + 1e-12))
     assert np.all(pairs.known[:, :4])
