@@ -132,11 +132,16 @@ class NodeLaw:
             a = self.f * ((self.q_min + d) / (self.above + d))
             a2 = a * a
         return Averages(
-            float(self.coefficients @ a),
-            float(self.coefficients @ a2),
-            [_unpacked(rows @ a) for rows in self.rows],
-            [_unpacked(rows @ a2) for rows in self.rows],
+            float(_sums(self.coefficients, a)),
+            float(_sums(self.coefficients, a2)),
+            [_unpacked(_sums(rows, a)) for rows in self.rows],
+            [_unpacked(_sums(rows, a2)) for rows in self.rows],
         )
+
+
+def _sums(rows: Array, values: Array) -> Array:
+    """rows @ values without BLAS, whose threads wait for one another longer than sums as short as these take."""
+    return np.einsum("...n,n->...", rows, values)
 
 
 def _unpacked(packed: Array) -> Array:
