@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from scipy.integrate import cubature
@@ -20,8 +21,9 @@ from theory.general import Network, general_spectrum, model_map, spectrum
 from theory.general.any_weight import Weight
 from theory.general.cubature import sobol_rule
 from theory.general.extremes import support
-from theory.general.isotropic import Averages, Isotropic
+from theory.general.isotropic import Averages, Isotropic, Law
 from theory.general.laws import infimum_of, node_law
+from theory.general.nodes import node_problem
 from theory.general.points import PointProblem
 from theory.model.activations import ACTIVATIONS
 
@@ -60,28 +62,27 @@ def weight_of(model: Network) -> Weight:
     return lambda lam, u, xi: model.weights(lam, model.outputs(u))
 
 
-class CubatureLaw:
-    """The averages of p = p* = 1 by `scipy.integrate.cubature`, for the same equations (`theory.general.isotropic.Law`)."""
+def cubature_law(model: Network, calls: list[float]) -> Law:
+    """The averages of p = p* = 1 by `scipy.integrate.cubature`, for the same equations; every q is noted in `calls`."""
 
-    def __init__(self, model: Network):
-        law = node_law(model, 0.08)
-        self.model, self.calls = model, 0
-        self.q_min, self.closed, self.scale, self.blocks = law.q_min, law.closed, law.scale, law.blocks
-
-    def at(self, q: float) -> Averages:
-        """K, K2, X, X2 at q, to a relative and absolute error of 1e-10 each."""
+    def at(d: float) -> Averages:
+        """K, K2, X, X2 at q = q_min + d, to a relative and absolute error of 1e-10 each."""
+        q = law.q_min + d
 
         def integrand(x):
             lam, u = x.T
-            f = self.model.weights(lam[:, None], self.model.outputs(u[:, None]))[:, 0, 0]
+            f = model.weights(lam[:, None], model.outputs(u[:, None]))[:, 0, 0]
             a, weight = f * q / (q + f), np.exp(-(lam**2 + u**2) / 2) / (2 * np.pi)
             factors = np.ones(len(u)), u * u, u * lam, lam * lam
             return np.stack([weight * a**k * factor for k in (1, 2) for factor in factors], axis=1)
 
-        self.calls += 1
+        calls.append(q)
         found = cubature(integrand, [-9.5, -9.5], [9.5, 9.5], rtol=1e-10, atol=1e-10).estimate
         k, k2 = float(found[0]), float(found[4])
         return Averages(k, k2, [found[[[1, 2], [2, 3]]]], [found[[[5, 6], [6, 7]]]])
+
+    law = node_law(model, 0.08)
+    return replace(law, at=at)
 
 
 def against_cubature() -> None:
@@ -91,14 +92,14 @@ def against_cubature() -> None:
     start = time.perf_counter()
     ours = fresh(model)
     middle = time.perf_counter()
-    law = CubatureLaw(model)
-    problem = Isotropic(law)
+    calls: list[float] = []
+    problem = Isotropic(cubature_law(model, calls))
     edge, _, q = problem.edge(alpha)
     (first, *_) = problem.outliers(alpha, q)
     end = time.perf_counter()
     print(
         f"\nscipy.integrate.cubature, tanh: edge {edge:.12f}, {abs(edge - ours.edge):.1e} off, outlier "
-        f"{abs(first.value - ours.outliers[0]):.1e} off; {end - middle:.1f} s ({law.calls} averages) against "
+        f"{abs(first.value - ours.outliers[0]):.1e} off; {end - middle:.1f} s ({len(calls)} averages) against "
         f"{middle - start:.3f} s: ratio {(end - middle) / (middle - start):.0f}"
     )
 
@@ -114,7 +115,7 @@ def imported() -> None:
 
 def fresh(model: Network):
     """`spectrum` at alpha = 3 with empty caches."""
-    node_law.cache_clear()
+    node_problem.cache_clear()
     infimum_of.cache_clear()
     return spectrum(model, 3.0)
 

@@ -35,7 +35,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from theory.checks import NotConverged, ParameterError, finite, one, positive
 from theory.general.correlated import CorrelatedState, PopulationSpectrum
-from theory.general.isotropic import Isotropic, NodeLaw
+from theory.general.isotropic import Isotropic, Law, node_averages
 from theory.general.state import State, newton_step, symmetric
 
 Array = NDArray[np.floating[Any]]
@@ -167,10 +167,9 @@ class Dyson:
         if self.population is not None and q > 0:
             f, c = self.values.ravel(), coefficients.ravel()
             scale = float(np.sqrt(c @ f**2 / c.sum()))
-            law = NodeLaw(f, c, (), (), max(0.0, -float(f.min())), False, scale)
-            q = (
-                law.q_min + Isotropic(law, (self.population.s, self.population.w)).edge(1.0)[2]
-            )  # if G were g I
+            q_min = max(0.0, -float(f.min()))
+            law = Law(node_averages(f, c, (), q_min, scale), (), q_min, False, scale)
+            q = q_min + Isotropic(law, (self.population.s, self.population.w)).edge(1.0)[2]  # if G were g I
         state = self.state(q * np.eye(self.p))
         if state is None:
             raise NotConverged("no left edge: the weights have no negative eigenvalue and are too few", 0.0)

@@ -25,10 +25,10 @@ its square root shows at no N.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -78,65 +78,44 @@ class Averages:
     x2: list[Array]
 
 
-class Law(Protocol):
-    """What a law of weights offers: averages at q, its blocks, and how the weights end below."""
-
-    @property
-    def q_min(self) -> float:
-        """-infimum of the weights, 0 where none is negative."""
-
-    @property
-    def closed(self) -> bool:
-        """Whether averages at q_min itself may exist: the infimum is approached at infinity, or in many dimensions."""
-
-    @property
-    def scale(self) -> float:
-        """A typical weight, q_min where that is not 0."""
-
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        """Blocks of spike directions."""
-
-    def at(self, d: float) -> Averages:
-        """Averages at q = q_min + d, d >= 0."""
-
-
 @dataclass(frozen=True)
-class NodeLaw:
-    """Weights f (n,) with coefficients of K (n,), and of X for each block (k (k + 1) / 2, n), upper triangle packed.
+class Law:
+    """A law of weights.
 
-    f counts the nodes of all branches: K = coefficients @ A(f). For blocks k is 1 or 2.
+    at      averages at q = q_min + d, d > 0, or d = 0 where averages exist there
+    blocks  of spike directions
+    q_min   -infimum of the weights, 0 where none is negative
+    closed  whether averages at q_min itself may exist: the infimum is approached at infinity, or in many dimensions
+    scale   a typical weight, q_min where that is not 0
     """
 
-    f: Array
-    coefficients: Array
-    rows: tuple[Array, ...]
+    at: Callable[[float], Averages]
     blocks: tuple[Block, ...]
     q_min: float
     closed: bool
     scale: float
 
-    @cached_property
-    def above(self) -> Array:
-        """f - infimum (n,). Raises NotConverged where a weight lies below it."""
-        above = self.f + self.q_min
-        lowest, below = float(np.min(above)), above < -_BELOW * max(self.q_min, self.scale)
-        if np.sum(self.coefficients[below]) > _ROUNDED:
-            raise NotConverged(f"a weight lies {-lowest:.3g} below the infimum that was found", -self.q_min)
-        return np.maximum(above, 0.0)
 
-    def at(self, d: float) -> Averages:
-        """K, K2, X and X2 at q = q_min + d, d > 0 (or d = 0 where averages exist there)."""
+def node_averages(f: Array, coefficients: Array, rows: Sequence[Array], q_min: float, scale: float) -> Any:
+    """`Law.at` of weights f (n,) with coefficients of K (n,), and of X for each block (k (k + 1) / 2, n), upper triangle packed.
+
+    f counts the nodes of all branches: K = coefficients @ A(f). For blocks k is 1 or 2. Raises NotConverged where a weight lies
+    below the infimum."""
+    above = f + q_min
+    lowest, below = float(np.min(above)), above < -_BELOW * max(q_min, scale)
+    if np.sum(coefficients[below]) > _ROUNDED:
+        raise NotConverged(f"a weight lies {-lowest:.3g} below the infimum that was found", -q_min)
+    above = np.maximum(above, 0.0)
+
+    def at(d: float) -> Averages:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             # A = f q / (q + f) with q + f = (f - infimum) + d: no difference of large numbers at small d
-            a = self.f * ((self.q_min + d) / (self.above + d))
+            a = f * ((q_min + d) / (above + d))
             a2 = a * a
-        return Averages(
-            float(_sums(self.coefficients, a)),
-            float(_sums(self.coefficients, a2)),
-            [_unpacked(_sums(rows, a)) for rows in self.rows],
-            [_unpacked(_sums(rows, a2)) for rows in self.rows],
-        )
+        traces = float(_sums(coefficients, a)), float(_sums(coefficients, a2))
+        return Averages(*traces, *([_unpacked(_sums(row, v)) for row in rows] for v in (a, a2)))
+
+    return at
 
 
 def _sums(rows: Array, values: Array) -> Array:
@@ -445,4 +424,4 @@ def given_law(
     q_min = max(0.0, -lowest)
     scale = q_min or float(np.max(np.abs(f)))
     block = Block(np.array([True]), np.zeros((1, 1)), many)
-    return Isotropic(NodeLaw(f, w, ((s * w)[None, :],), (block,), q_min, True, scale))
+    return Isotropic(Law(node_averages(f, w, [(s * w)[None, :]], q_min, scale), (block,), q_min, True, scale))

@@ -1,5 +1,5 @@
 """Laws of weights of networks for `theory.general.isotropic`: p = 1, p = inf, even students. As nodes of product rules, or of
-quadratic committees exactly (`QuadraticLaw`).
+quadratic committees exactly (`quadratic_law`).
 
 The averages run over the teacher (its preactivation u, or the law of y where F depends on u through y alone) and over the
 student (lam at p = 1 and, since blocks decouple, at p = inf; the length of lam for quadratic students of any p). Weights
@@ -34,7 +34,7 @@ from theory.exact.averages import Widths, average, kernel_k, kernel_u, kernel_v,
 from theory.exact.bulk import at_outlier, unit
 from theory.general.extremes import convex, rare_infimum
 from theory.general.infimum import Infimum, plane_infimum, valley
-from theory.general.isotropic import Averages, Block, NodeLaw
+from theory.general.isotropic import Averages, Block, Law, node_averages
 from theory.general.quadrature import chi_square_law, panels
 from theory.model.activations import Activation
 from theory.model.network import Network
@@ -151,8 +151,7 @@ def closed(model: Network, found: Infimum) -> bool:
     return teacher + length > _DIVERGES
 
 
-@lru_cache(maxsize=64)
-def node_law(model: Network, h: float, rare: bool = True) -> NodeLaw:
+def node_law(model: Network, h: float, rare: bool = True) -> Law:
     """The law of an `isotropic` model at step h; raises ValueError where its weights are unbounded below.
 
     rare   whether weights that have no probability at p = inf, but do at every finite p, bound q
@@ -162,7 +161,7 @@ def node_law(model: Network, h: float, rare: bool = True) -> NodeLaw:
 
 
 @lru_cache(maxsize=8)
-def panel_law(model: Network, d: float, tolerance: float, most: int, rare: bool = True) -> NodeLaw:
+def panel_law(model: Network, d: float, tolerance: float, most: int, rare: bool = True) -> Law:
     """The law by panels that resolve averages at q = q_min + d: for weights with narrow valleys, which no one map of the line
     resolves, and for poles nearer than those that `node_law` does. Larger d are resolved with it.
 
@@ -202,7 +201,7 @@ def _bounded(model: Network, rare: bool) -> Infimum:
     return found
 
 
-def _law(model: Network, found: Infimum, built: _Built) -> NodeLaw:
+def _law(model: Network, found: Infimum, built: _Built) -> Law:
     f, coefficients, rows, blocks = built
     there = np.isfinite(f)  # not at preactivations so rare that a + y is 0 to rounding
     if not np.all(there) and np.sum(coefficients[~there]) < 1e-9:
@@ -211,7 +210,8 @@ def _law(model: Network, found: Infimum, built: _Built) -> NodeLaw:
     # The root mean square weight, where no infimum sets a scale.
     scale = float(np.sqrt(coefficients @ f**2 / np.sum(np.abs(coefficients))))
     scale = min(scale, float(np.max(np.abs(f)))) if q_min == 0 else max(q_min, 1e-300)
-    return NodeLaw(f, coefficients, rows, blocks, q_min, closed(model, found), scale)
+    at = node_averages(f, coefficients, rows, q_min, scale)
+    return Law(at, blocks, q_min, closed(model, found), scale)
 
 
 @lru_cache(maxsize=16)
@@ -382,32 +382,27 @@ def _of_lengths(model: Network, teacher: _Teacher, length: Array, inner: Array) 
     return np.concatenate([across, along]), shares, rows, blocks
 
 
-class QuadraticLaw:
+def quadratic_law(model: Network) -> Law:
     """Exact averages of a quadratic Network (`is_quadratic`): with any noise before the square those of one Laplace integral
     (`theory.exact.averages`).
 
     Students never have outliers of their own on the left (`theory.exact.outliers`: K <= X, whatever the covariance), so the one
     block is the teacher's.
     """
+    models, scale = Widths.of([model.p], model.p_star, model.a, model.noise), unit(model)
 
-    closed = True
-
-    def __init__(self, model: Network):
-        self.models = Widths.of([model.p], model.p_star, model.a, model.noise)
-        self.unit = unit(model)
-        self.q_min = self.scale = self.unit
-        self.blocks: tuple[Block, ...] = (Block(np.array([True]), np.zeros((1, 1)), model.degeneracy),)
-
-    def at(self, d: float) -> Averages:
-        """K, K2, X and X2 at q = unit + d: with t = unit/q, K2 = W/t^2, X = K - U/t and X2 = V/t^2, in units of the unit."""
-        q = self.unit + d
-        t, rest = self.unit / q, d / q
-        kernels, scale = [kernel_k, kernel_w, kernel_u, kernel_v], self.unit
-        at = self.models, np.array([t]), np.array([rest])
-        k, w, u, v = (float(value[0]) for value in average(kernels, *at))
+    def averages(d: float) -> Averages:
+        """With t = unit/q, K2 = W/t^2, X = K - U/t and X2 = V/t^2, in units of the unit."""
+        q = scale + d
+        t, rest = scale / q, d / q
+        at = models, np.array([t]), np.array([rest])
+        k, w, u, v = (float(value[0]) for value in average([kernel_k, kernel_w, kernel_u, kernel_v], *at))
         # U = t (K - S), X = S
         x = k - u / t
         if abs(x) < _FEW_DIGITS * abs(k):  # as at large a, where E[y f] is of order 1/a^2
             x = float(at_outlier(*at)[0])
         blocks = [np.array([[scale * x]])], [np.array([[scale**2 * v / t**2]])]
         return Averages(scale * k, scale**2 * w / t**2, *blocks)
+
+    teacher = Block(np.array([True]), np.zeros((1, 1)), model.degeneracy)
+    return Law(averages, (teacher,), scale, True, scale)

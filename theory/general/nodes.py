@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -78,10 +79,9 @@ def first_threshold(problem: Isotropic, taken: str) -> tuple[Threshold, float | 
 def _refined(model: Network, solve: Solve, merge: Callable[[Any, Any], Any], rare: bool = True) -> Any:
     """Results at finer and finer steps until `merge` of the last two calls them steady; where they do not become so by panels
     that resolve the place of the edge, at finer and finer tolerances."""
-    law = model.levels()
-    rough, _ = solve(Isotropic(node_law(model, STEPS[0], rare), law))
+    rough, _ = solve(node_problem(model, STEPS[0], rare))
     for step in STEPS[1:]:
-        fine, d = solve(Isotropic(node_law(model, step, rare), law))
+        fine, d = solve(node_problem(model, step, rare))
         merged = merge(rough, fine)
         if merged.steady(_STEADY):
             return merged
@@ -100,6 +100,12 @@ def _refined(model: Network, solve: Solve, merge: Callable[[Any, Any], Any], rar
                 break
         rough = fine
     return merged
+
+
+@lru_cache(maxsize=64)
+def node_problem(model: Network, step: float, rare: bool) -> Isotropic:
+    """The equations on nodes, which know where their line of sharp edges starts: once for every alpha."""
+    return Isotropic(node_law(model, step, rare), model.levels())
 
 
 def _resolved(

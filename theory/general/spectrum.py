@@ -30,7 +30,7 @@ from theory.exact.outliers import exact_spectrum
 from theory.exact.transition import alpha_zero_map, threshold_map
 from theory.general.first_order import carried_by_gradient
 from theory.general.isotropic import Isotropic
-from theory.general.laws import QuadraticLaw, infimum_of, isotropic, typical_infimum
+from theory.general.laws import infimum_of, isotropic, quadratic_law, typical_infimum
 from theory.general.nodes import first_threshold, found_at, node_spectrum, node_threshold, typical_threshold
 from theory.general.points import point_spectrum, point_threshold
 from theory.model.network import Network, network
@@ -42,7 +42,7 @@ _FIRST_ORDER = "the first-order part carries the signal already, at every alpha"
 def _exact(model: Network, alpha: float) -> Found:
     """By `theory.exact`; with a covariance `Isotropic` on the same averages."""
     if model.covariance is not None:
-        return found_at(Isotropic(QuadraticLaw(model), model.levels()), alpha, "exact")[0]
+        return found_at(Isotropic(quadratic_law(model), model.levels()), alpha, "exact")[0]
     here = exact_spectrum(model, alpha)
     low = Outlier(float(here.outlier), float(here.overlap), multiplicity=model.degeneracy)
     return Found(Edge(float(here.edge), str(here.kind)), () if math.isnan(low.value) else (low,))
@@ -50,7 +50,7 @@ def _exact(model: Network, alpha: float) -> Found:
 
 def _exact_threshold(model: Network) -> Threshold:
     if model.covariance is not None:
-        return first_threshold(Isotropic(QuadraticLaw(model), model.levels()), "exact")[0]
+        return first_threshold(Isotropic(quadratic_law(model), model.levels()), "exact")[0]
     widths = model.p, model.p_star, model.a
     found = threshold_map(*widths, model.noise)
     zero = alpha_zero_map(*widths, noise=model.noise, thresholds=found)

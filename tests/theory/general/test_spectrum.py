@@ -10,8 +10,8 @@ from theory import Network, threshold_map
 from theory import alpha_zero as of_committee
 from theory.checks import ParameterError
 from theory.general import alpha_zero, spectrum, threshold
-from theory.general.isotropic import Averages, Block, Isotropic
-from theory.general.laws import QuadraticLaw, node_law
+from theory.general.isotropic import Averages, Block, Isotropic, Law
+from theory.general.laws import node_law, quadratic_law
 from theory.general.spectrum import model_map, route
 
 STEP = 0.08  # of the product rules where they are compared with exact averages
@@ -34,7 +34,7 @@ STEP = 0.08  # of the product rules where they are compared with exact averages
 )
 def test_nodes_agree_with_exact_averages(model, alpha):
     """Edge, outliers and thresholds to 1e-10; the same equations on averages from two quite different rules."""
-    exact = Isotropic(QuadraticLaw(model), model.levels())
+    exact = Isotropic(quadratic_law(model), model.levels())
     nodes = Isotropic(node_law(model, STEP), model.levels())
     (value, kind, q), (value_, kind_, q_) = exact.edge(alpha), nodes.edge(alpha)
     assert kind == kind_
@@ -57,7 +57,7 @@ def test_equal_eigenvalues_are_no_covariance(alpha):
     """A law of two equal levels takes the way of covariances and must give the numbers without."""
     model = Network(2, 1, 0.7, noise=0.1)
     twice = np.ones(2), np.array([0.3, 0.7])
-    problem = Isotropic(QuadraticLaw(model), twice)
+    problem = Isotropic(quadratic_law(model), twice)
     value, kind, q = problem.edge(alpha)
     plain = spectrum(model, alpha)
     assert kind == plain.kind
@@ -81,24 +81,21 @@ def test_covariances_seen_in_samples(spec, noise, edge, place, overlap):
     assert abs(found.overlaps[0] - overlap) < 6e-4
 
 
-class Spiked:
+def spiked(s):
     """Weights 1 with one direction of variance s: spiked covariance, the oldest case."""
 
-    q_min, closed, scale = 0.0, False, 1.0
-
-    def __init__(self, s):
-        self.s, self.blocks = s, (Block(np.array([True]), np.zeros((1, 1))),)
-
-    def at(self, q):
+    def at(q):
         a = q / (1 + q)
-        return Averages(a, a * a, [np.array([[self.s * a]])], [np.array([[self.s * a * a]])])
+        return Averages(a, a * a, [np.array([[s * a]])], [np.array([[s * a * a]])])
+
+    return Law(at, (Block(np.array([True]), np.zeros((1, 1))),), 0.0, False, 1.0)
 
 
 @pytest.mark.parametrize("s", [0.05, 0.3])
 def test_spiked_covariance(s):
     """Left of Marchenko-Pastur with c = 1/alpha: edge (1 - sqrt alpha)^2, outlier alpha s + s/(s - 1) of squared overlap
     (1 - c/(s-1)^2)/(1 + c/(s-1)), present for s < 1 - sqrt c (Baik, Ben Arous, Peche; Paul)."""
-    problem, threshold_ = Isotropic(Spiked(s)), 1 / (1 - s) ** 2
+    problem, threshold_ = Isotropic(spiked(s)), 1 / (1 - s) ** 2
     ((found, _),) = problem.thresholds(0)
     assert abs(found.alpha - threshold_) < 1e-10
     assert found.kind == "continuous"
@@ -220,7 +217,7 @@ def test_clouds_refine(model):
 def test_tangents(model):
     """One-sided differences along the outlier against derivatives under the integral; the identity as a covariance too."""
     for inputs in (None, (np.ones(2), np.array([0.4, 0.6]))):
-        ((first, _),) = Isotropic(QuadraticLaw(model), inputs).thresholds(0)
+        ((first, _),) = Isotropic(quadratic_law(model), inputs).thresholds(0)
         assert abs(first.alpha_0 - of_committee(model)) < 1e-8
     assert alpha_zero(model)[0] == threshold(model).alpha_0 == of_committee(model)
 
