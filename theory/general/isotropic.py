@@ -48,6 +48,7 @@ _AHEAD = 4e-4  # in log q: what the difference below leaves is 1e-10, rounding 1
 _ONE_SIDED = np.array([-25, 48, -36, 16, -3]) / 12  # first derivative from five points ahead, of fourth order
 _NEIGHBOURS = np.geomspace(1e-3, 1e3, 13)  # times a known d: where changes of sign are looked for
 _BELOW = 1e-6  # relative distance by which rounding may put a node below the infimum,
+_PART = 8192  # terms of a sum by BLAS in one thread
 _ROUNDED = 1e-9  # and share of nodes where that may be more: a + y is then rounding itself
 # the same, times the weights' scale
 _GRID = np.concatenate([np.geomspace(1e-14, 1e-2, 25), np.geomspace(2e-2, 1e6, 60)])
@@ -99,13 +100,14 @@ class Law:
 def node_averages(f: Array, coefficients: Array, rows: Sequence[Array], q_min: float, scale: float) -> Any:
     """`Law.at` of weights f (n,) with coefficients of K (n,), and of X for each block (k (k + 1) / 2, n), upper triangle packed.
 
-    f counts the nodes of all branches: K = coefficients @ A(f). For blocks k is 1 or 2. Raises NotConverged where a weight lies
-    below the infimum."""
+    f counts the nodes of all branches: K = coefficients @ A(f). For blocks k is 1 or 2. Raises NotConverged where a weight
+    lies below the infimum."""
     above = f + q_min
     lowest, below = float(np.min(above)), above < -_BELOW * max(q_min, scale)
     if np.sum(coefficients[below]) > _ROUNDED:
         raise NotConverged(f"a weight lies {-lowest:.3g} below the infimum that was found", -q_min)
-    above = np.maximum(above, 0.0)
+    f, coefficients, *rows = (_parts(v) for v in (f, coefficients, *rows))
+    above = np.maximum(f + q_min, 0.0)
 
     def at(d: float) -> Averages:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -118,9 +120,16 @@ def node_averages(f: Array, coefficients: Array, rows: Sequence[Array], q_min: f
     return at
 
 
+def _parts(values: Array) -> Array:
+    """values (..., n) as (..., parts, _PART), with zeros at the end: BLAS takes several threads for longer sums, which wait for
+    one another longer than they work."""
+    ends = [(0, 0)] * (values.ndim - 1) + [(0, -values.shape[-1] % _PART)]
+    return np.pad(values, ends).reshape(*values.shape[:-1], -1, _PART)
+
+
 def _sums(rows: Array, values: Array) -> Array:
-    """rows @ values without BLAS, whose threads wait for one another longer than sums as short as these take."""
-    return np.einsum("...n,n->...", rows, values)
+    """rows @ values of two such arrays (..., parts, _PART) and (parts, _PART)."""
+    return np.asarray(np.vecdot(rows, values).sum(axis=-1))
 
 
 def _unpacked(packed: Array) -> Array:
