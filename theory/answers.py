@@ -339,7 +339,7 @@ class Found:
 
     bulk     the edge: `edge`, `edge_error`, `kind`, `route` and `reason` are its fields
     pulled   outliers at distinct places left of it, lowest first: `outliers`, `outliers_error`, `overlaps`, `overlaps_error`,
-             `teacher_share` and `student_share` are arrays (r,) of theirs, `degeneracy` the tuple of multiplicities
+             `teacher_share` and `student_share` are arrays (r,) of theirs, `multiplicity` the tuple of them
     settled  False where refinement went on changing the number of outliers: only the shared ones are listed
     """
 
@@ -352,9 +352,11 @@ class Found:
             return getattr(self.bulk, _OF_EDGE[name])
         if name in _OF_OUTLIERS:
             return np.array([getattr(o, _OF_OUTLIERS[name]) for o in self.pulled], dtype=float)
-        if name == "degeneracy":
+        if name == "multiplicity":
             return tuple(o.multiplicity for o in self.pulled)
-        raise AttributeError(f"Found has no {name}")
+        raise AttributeError(
+            f"Found.{name} is now multiplicity" if name == "degeneracy" else f"Found has no {name}"
+        )
 
     def steady(self, tolerance: float) -> bool:
         """Whether every error is below `tolerance`, relative to the edge, that of overlaps to 1."""

@@ -114,7 +114,7 @@ def of_model(model: Network, alpha: float, pool: Pool | None = None) -> Spectrum
     curve = density_curve(model, alpha, points, MASS if model.is_committee else NETWORK_MASS)
     found = curve.spectrum
     edge = Edge(found.edge, found.kind)
-    columns = found.outliers, found.overlaps * found.teacher_share, found.degeneracy
+    columns = found.outliers, found.overlaps * found.teacher_share, found.multiplicity
     marks = [Outlier(float(v), float(q), multiplicity=many) for v, q, many in zip(*columns, strict=True)]
     return Spectrum(model, alpha, curve.lam, curve.rho, curve.atom, edge, tuple(marks), pool)
 

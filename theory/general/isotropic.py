@@ -61,12 +61,12 @@ class Block:
 
     teacher: NDArray[np.bool_]
     student: Array
-    degeneracy: int | float = 1
+    multiplicity: int | float = 1
 
     def outlier(self, value: float, overlap: float, x: Array) -> Outlier:
         """The outlier of a unit vector x (k, ...)."""
         teacher, student = np.sum(x[self.teacher] ** 2), np.sum((self.student @ x) ** 2)
-        return Outlier(value, overlap, float(teacher), float(student), self.degeneracy)
+        return Outlier(value, overlap, float(teacher), float(student), self.multiplicity)
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Law:
 
 
 def node_averages(f: Array, coefficients: Array, rows: Sequence[Array], q_min: float, scale: float) -> Any:
-    """`Law.at` of weights f (n,) with coefficients of K (n,), and of X for each block (k (k + 1) / 2, n), upper triangle packed.
+    """`Law.at` of weights f (n,) with coefficients of K (n,), and of X for each block (k (k + 1) / 2, n), upper triangle.
 
     f counts the nodes of all branches: K = coefficients @ A(f). For blocks k is 1 or 2. Raises NotConverged where a weight
     lies below the infimum."""

@@ -147,7 +147,7 @@ def test_points_give_the_numbers_of_the_quadratic_route(law, alpha):
     assert abs(found.edge - exact.edge) < 1e-12
     np.testing.assert_allclose(found.outliers, exact.outliers, atol=1e-11)
     np.testing.assert_allclose(found.overlaps, exact.overlaps, atol=1e-11)
-    assert list(found.degeneracy) == list(exact.degeneracy)
+    assert list(found.multiplicity) == list(exact.multiplicity)
 
 
 @pytest.mark.slow

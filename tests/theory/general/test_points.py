@@ -48,7 +48,7 @@ def test_spectra_are_those_of_the_exact_route(alpha):
     assert abs(found.edge - exact.edge) < 1e-9
     np.testing.assert_allclose(found.outliers, exact.outliers, atol=1e-9)
     np.testing.assert_allclose(found.overlaps, exact.overlaps, atol=1e-9)
-    assert list(found.degeneracy) == list(exact.degeneracy)
+    assert list(found.multiplicity) == list(exact.multiplicity)
 
 
 def test_weights_lowest_at_two_places_have_nodes_at_both():
@@ -181,7 +181,7 @@ def test_samples_on_both_sides_of_a_threshold(model, n, below, above):
     5 degrees of freedom: false-alarm rate 4e-3 each; fixed seeds."""
     p, found = int(model.p), spectrum(model, above)
     assert below < threshold(model).alpha < above
-    assert found.degeneracy == (p - 1,)
+    assert found.multiplicity == (p - 1,)
     wanted = found.overlaps[0] * found.teacher_share[0]
     seen = {
         alpha: np.array([solved(model, alpha, n, np.random.default_rng(seed))[1] for seed in range(6)])
