@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from theory.general.infimum import Infimum, plane_infimum, searched_infimum, smallest_eigenvalues
 from theory.general.support import MOST, Extreme, Peak, Support
-from theory.model.activations import Activation, shifted
+from theory.model.activations import shifted, supremum
 from theory.model.network import Network
 
 Array = NDArray[Any]
@@ -293,21 +293,10 @@ def _separate(model: Network, outputs: tuple[float, float]) -> float:
     """The infimum of l' s'' / 2 over independent y, yhat and x: at a corner of the ranges of l' and s''."""
     first = _of_outputs(model, lambda y, yhat: model.rule.first(y, yhat, model.a, np))
     slopes = plane_infimum(first, outputs).value, -plane_infimum(lambda x, y: -first(x, y), outputs).value
-    bends = _range(model.student)
+    bends = -supremum(lambda x: -model.student.second(x, np)), supremum(lambda x: model.student.second(x, np))
     # A product of two independent ranges is lowest at a corner.
     corners = [0.0 if bend == 0 else slope * bend / 2 for slope in slopes for bend in bends]
     return min(corners)
-
-
-def _range(entry: Activation) -> tuple[float, float]:
-    """Infimum and supremum of s''."""
-
-    def second(x: Array, y: Array) -> Array:
-        with np.errstate(all="ignore"):
-            return entry.second(x, np) + 0.0 * y
-
-    none = (0.0, 0.0)
-    return plane_infimum(second, none).value, -plane_infimum(lambda x, y: -second(x, y), none).value
 
 
 def _together(model: Network, outputs: tuple[float, float]) -> float:

@@ -114,8 +114,8 @@ def node_averages(f: Array, coefficients: Array, rows: Sequence[Array], q_min: f
             # A = f q / (q + f) with q + f = (f - infimum) + d: no difference of large numbers at small d
             a = f * ((q_min + d) / (above + d))
             a2 = a * a
-        traces = float(_sums(coefficients, a)), float(_sums(coefficients, a2))
-        return Averages(*traces, *([_unpacked(_sums(row, v)) for row in rows] for v in (a, a2)))
+            traces = float(_sums(coefficients, a)), float(_sums(coefficients, a2))
+            return Averages(*traces, *([_unpacked(_sums(row, v)) for row in rows] for v in (a, a2)))
 
     return at
 
