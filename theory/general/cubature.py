@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from theory.checks import ParameterError
 from theory.general.extremes import bottom_place, equal_students
 from theory.general.isotropic import Block
-from theory.general.quadrature import SOBOL_DIMENSIONS, chi_square_law, normals, sobol
+from theory.general.quadrature import SOBOL_DIMENSIONS, chi_square_law, normals, product, sobol
 from theory.general.state import symmetric
 from theory.model.network import Network
 
@@ -69,14 +69,9 @@ def product_rule(model: Network, h: float) -> Cubature:
         axes += [(line, weight)] * model.p_star
     if model.output_noise:
         axes.append((line, weight))
-    grids = np.meshgrid(*(a for a, _ in axes), indexing="ij")
-    probability = np.ones(1)
-    for _, w in axes:
-        probability = np.multiply.outer(probability, w)
-    probability = probability.ravel()
+    v, probability = product(axes)
     keep = probability > 1e-18 * probability.max()
-    v = np.stack([g.ravel()[keep] for g in grids], axis=1)
-    probability = probability[keep] / probability[keep].sum()
+    v, probability = v[keep], probability[keep] / probability[keep].sum()
     xi = v[:, -1] if model.output_noise else None
     if through_y:
         clean = 1 / (1 + model.noise)

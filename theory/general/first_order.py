@@ -23,8 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from theory.checks import numpy_defaults, ratio
-from theory.general.quadrature import normals, sobol
-from theory.model.activations import shifted, weighed
+from theory.general.quadrature import normals, product, sobol
 from theory.model.network import Network, network
 
 Array = NDArray[Any]
@@ -110,9 +109,7 @@ def _sums(model: Network, v: Array, hidden: Array, mixing: Array, probability: A
         yhat = np.full(len(v), weight @ model.student.value(x[:, 0], np))
     else:
         yhat = model.student_outputs(lam)
-    slopes = model.student.first(shifted(lam, model.bias, np), np)
-    slopes = slopes if model.readout is None else weighed(slopes, model.readout, np)
-    c = model.rule.first(y, yhat, model.a, np)[:, None] * slopes
+    c = model.rule.first(y, yhat, model.a, np)[:, None] * model.slopes(lam)
     return (c * probability[:, None]).T @ v, probability @ c**2
 
 
@@ -121,9 +118,7 @@ def _normals(dimensions: int) -> list[tuple[Array, Array]]:
     if dimensions <= 3:
         line = np.arange(-_REACH, _REACH + _STEP / 2, _STEP)
         weight = np.exp(-(line**2) / 2)
-        grids = np.meshgrid(*[line] * dimensions, indexing="ij")
-        weights = np.meshgrid(*[weight / weight.sum()] * dimensions, indexing="ij")
-        return [(np.stack([g.ravel() for g in grids], axis=1), np.prod(weights, axis=0).ravel())]
+        return [product([(line, weight / weight.sum())] * dimensions)]
     parts = []
     for repeat in range(_SCRAMBLINGS):
         points = normals(sobol(dimensions, np.random.default_rng([1, repeat]), _LEVEL))

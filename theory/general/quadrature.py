@@ -168,6 +168,12 @@ def _density(x: Array, k: int) -> Array:
         return np.asarray(np.exp((k - 1) * np.log(x) - x**2 / 2 - (k / 2 - 1) * math.log(2) - gammaln(k / 2)))
 
 
+def product(axes: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+    """Points (n, d) and probabilities (n,) of independent variables, each given by its own."""
+    grids, weights = (np.meshgrid(*each, indexing="ij") for each in zip(*axes, strict=True))
+    return np.stack([grid.ravel() for grid in grids], axis=1), np.prod(weights, axis=0).ravel()
+
+
 def sobol(dimensions: int, rng: np.random.Generator, level: int) -> Array:
     """Scrambled Sobol points (2^level, dimensions) of the unit cube, of at most SOBOL_DIMENSIONS."""
     from scipy.stats.qmc import Sobol  # late: takes as long as all other imports
