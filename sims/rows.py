@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -51,6 +51,7 @@ class Rows:
     stored  one pair (block, its transpose (n, size) or None) for each block; None: drawn when needed
     key     key of the rows (`data_key`), for blocks drawn when needed
     roots   (n,) by which the columns of the blocks are multiplied to make inputs of covariance Sigma; None: by nothing
+    mesh    devices over which each block, and the weights beside it, are spread; None: on one
 
     The transpose is a second copy, for the CPU: XLA's product with a row-major matrix reads it at the speed of the memory bus,
     that with its transpose at a third of it.
@@ -63,6 +64,7 @@ class Rows:
     stored: tuple[tuple[Block, jax.Array | None], ...] | None
     key: jax.Array
     roots: jax.Array | None = None
+    mesh: Mesh | None = None
 
     def lowered(self) -> Rows | None:
         """The same rows rounded to float32; None where they are not stored."""
@@ -79,21 +81,34 @@ class Rows:
             yield self.drawn(start), None
 
     def drawn(self, start: int) -> Block:
-        """The block from this row on, from its key: whole for the CPU, in halves for a GPU."""
+        """The block from this row on, from its key: whole for the CPU, in halves for a GPU; each device's share by itself."""
         draw: Any = row_block if jax.default_backend() == "cpu" else row_halves
-        return draw(self.key, np.uint32(start), self.size, self.n, str(self.dtype))
+        if self.mesh is None:
+            return draw(self.key, np.uint32(start), self.size, self.n, str(self.dtype))
+        share = self.size // self.mesh.size
+        return pinned(_drawer(draw, self.mesh, share, self.n, str(self.dtype)))(self.key, np.uint32(start))
 
     def beside(self, part: Part) -> Part:
         """The weights of a block where its rows are."""
-        return part
+        if self.mesh is None:
+            return part
+        places = (NamedSharding(self.mesh, spec) for spec in (_SPLIT_SECOND, _SPLIT_SECOND, _SPLIT))
+        d, c, g = (jax.device_put(*both) for both in zip(part, places, strict=True))
+        return d, c, g
 
     def product(self, parts: tuple[Part, ...], columns: jax.Array) -> jax.Array:
-        """X' F X V for V as columns (n, sets p k), F from its parts, one a block; without the covariance."""
-        total = None
+        """X' F X V for V as columns (n, sets p k), F from its parts, one a block; without the covariance. Over a mesh it is on
+        the first device of this process."""
+        mesh, total, add = self.mesh, None, _add_block
+        if mesh is not None:
+            columns = _replicate(columns, mesh)
+            # A sum for each device: they exchange it once a product, not once a block.
+            total = jnp.zeros((mesh.size, *columns.shape), self.dtype, device=NamedSharding(mesh, _SPLIT))
+            add = _adder(mesh, self.stored is not None and self.stored[0][1] is not None)
         for (block, mirror), part in zip(self, parts, strict=True):
-            total = _add_block(total, block, mirror, columns, *part)
+            total = add(total, block, mirror, columns, *part)
         assert total is not None  # M is at least 1
-        return total
+        return total if mesh is None else _sum(mesh)(total).addressable_shards[0].data
 
 
 def row_mesh(devices: Sequence[Any] | None = None) -> Mesh:
@@ -102,36 +117,6 @@ def row_mesh(devices: Sequence[Any] | None = None) -> Mesh:
     if not devices:
         raise ParameterError("devices must not be empty")
     return Mesh(np.array(devices), (ROW,))
-
-
-@dataclass(frozen=True)
-class ShardedRows(Rows):
-    """Blocks of rows as in `Rows`, each block spread over the devices of a mesh, and so are the weights beside it."""
-
-    mesh: Mesh = field(default_factory=row_mesh)
-
-    def drawn(self, start: int) -> Block:
-        """The block from this row on, each device's share from its key."""
-        rows = row_block if jax.default_backend() == "cpu" else row_halves
-        draw = pinned(_drawer(rows, self.mesh, self.size // self.mesh.size, self.n, str(self.dtype)))
-        return draw(self.key, np.uint32(start))
-
-    def beside(self, part: Part) -> Part:
-        """The weights of a block where its rows are."""
-        places = (NamedSharding(self.mesh, spec) for spec in (_SPLIT_SECOND, _SPLIT_SECOND, _SPLIT))
-        d, c, g = (jax.device_put(*both) for both in zip(part, places, strict=True))
-        return d, c, g
-
-    def product(self, parts: tuple[Part, ...], columns: jax.Array) -> jax.Array:
-        """X' F X V for V as columns (n, sets p k), on the first device of this process."""
-        mesh = self.mesh
-        columns = _replicate(columns, mesh)
-        # A sum for each device: they exchange it once a product, not once a block.
-        total = jnp.zeros((mesh.size, *columns.shape), self.dtype, device=NamedSharding(mesh, _SPLIT))
-        add = _adder(mesh, self.stored is not None and self.stored[0][1] is not None)
-        for (block, mirror), (d, c, g) in zip(self, parts, strict=True):
-            total = add(total, block, mirror, columns, d, c, g)
-        return _sum(mesh)(total).addressable_shards[0].data
 
 
 def times(block: Block, columns: jax.Array) -> jax.Array:
@@ -226,9 +211,7 @@ def rows_of(
     size = devices * block_size(-(-m // devices), n, dtype, size, stored=stored or held)
     # Rows that the instance carries have Sigma in them.
     roots = None if held or instance.roots is None else on_device(instance.roots, dtype)
-    rows = Rows(m, n, size, dtype, None, data_key(instance.key), roots)
-    if mesh is not None:
-        rows = ShardedRows(**vars(rows), mesh=mesh)
+    rows = Rows(m, n, size, dtype, None, data_key(instance.key), roots, mesh)
     if held and data is not None:
         filling, xp = (0, np) if on_host else (gemm_width(n) - n, jnp)
         data = xp.asarray(data)

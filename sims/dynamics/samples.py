@@ -66,26 +66,16 @@ class DescentResult(Printed):
     @property
     def m2(self) -> Array:
         """Largest squared magnetisation (S, R): max_kl (w_k . w*_l / N)^2."""
-        return largest_squared(self.overlap_matrix)
+        return np.max(self.overlap_matrix**2, axis=(-2, -1))
 
     @property
     def projection(self) -> Array:
-        """Largest share of a student row in the teacher's span (S, R): max_k sum_l (w_k . w*_l / N)^2."""
-        return largest_projection(self.overlap_matrix)
+        """Largest share of a student row in the teacher's span (S, R): max_k sum_l (w_k . w*_l / N)^2.
 
-
-def largest_squared(overlap_matrix: Array) -> Array:
-    """m2 = max_kl m_kl^2 of overlap matrices (..., p, p_star): shape (...)."""
-    return np.max(overlap_matrix**2, axis=(-2, -1))
-
-
-def largest_projection(overlap_matrix: Array) -> Array:
-    """max_k sum_l m_kl^2 of overlap matrices (..., p, p_star): the best student row's share in the teacher's span.
-
-    Equal to m2 for p_star = 1. For p_star > 1 the loss knows the teacher up to a rotation of its rows, and this
-    is the measure that such a rotation leaves alone: 1 when the row lies in the span.
-    """
-    return np.max(np.sum(overlap_matrix**2, axis=-1), axis=-1)
+        Equal to m2 for p_star = 1. For p_star > 1 the loss knows the teacher up to a rotation of its rows, and this is the
+        measure that such a rotation leaves alone: 1 when the row lies in the span.
+        """
+        return np.max(np.sum(self.overlap_matrix**2, axis=-1), axis=-1)
 
 
 def bytes_needed(

@@ -43,30 +43,21 @@ def spectral_matrix(data: Array, y: Array, preprocessing: Callable[[Array], Arra
 
 
 def spectral_directions(
-    data: Array,
-    y: Array,
-    p_star: int,
-    preprocessing: Callable[[Array], Array] = OPTIMAL,
-    *,
-    end: str = "top",
+    data: Array, y: Array, p_star: int, preprocessing: Callable[[Array], Array] = OPTIMAL
 ) -> Array:
     """The estimate of the teacher's span by the spectral method: orthonormal (p_star, N), the strongest first.
 
-    data (M, N), y (M,); preprocessing maps labels to weights T(y); end "top" or "lowest" says at which end of the spectrum
-    the teacher shows (top for an increasing T, lowest for the weights of a Hessian). Raises ParameterError.
+    data (M, N), y (M,); preprocessing maps labels to weights T(y), of which the teacher shows at the top of the spectrum (with
+    -T where it shows at the lowest end, as with the weights of a Hessian). Raises ParameterError.
     """
     n = reals("data", data, None, None).shape[1]
     p_star = count("p_star", p_star)
-    if end not in ("top", "lowest"):
-        raise ParameterError(f'end must be "top" or "lowest", got {end!r}')
     if p_star > n:
         raise ParameterError(f"p_star must be at most N = {n}, got {p_star}")
-    sign = 1.0 if end == "lowest" else -1.0
-    matrix = sign * spectral_matrix(data, y, preprocessing)
+    matrix = -spectral_matrix(data, y, preprocessing)
     if not np.all(np.isfinite(matrix)):
         raise ParameterError("preprocessing must give finite weights for every label")
-    _, vectors = scipy.linalg.eigh(matrix, subset_by_index=[0, p_star - 1])
-    return vectors.T
+    return scipy.linalg.eigh(matrix, subset_by_index=[0, p_star - 1])[1].T
 
 
 def outlier_directions(vectors: Array, p: int, p_star: int) -> Array:
@@ -222,28 +213,17 @@ def own_start(name: str, value: Callable[..., Array]) -> Start:
     return start
 
 
-def spectral_start_with(
-    preprocessing: Callable[[Array], Array] = OPTIMAL,
-    *,
-    end: str = "top",
-    spread: float = 0.1,
-) -> Start:
-    """A start from the spectral method with weights T(y) = preprocessing(y): see sims.dynamics."""
-
-    def start(instance: Instance, data: Array, y: Array) -> Array:
-        p_star = instance.model.p_star
-        directions = spectral_directions(data, y, p_star, preprocessing, end=end)
-        p, other = finite_p(instance.model), np.asarray(instance.student)
-        student = student_from(directions, p, other, spread=spread)
-        return signed(instance.model, data, y, student)
-
-    return start
+def spectral_start(instance: Instance, data: Array, y: Array) -> Array:
+    """From the directions of the spectral method with its optimal weights."""
+    directions = spectral_directions(data, y, instance.model.p_star)
+    student = student_from(directions, finite_p(instance.model), np.asarray(instance.student))
+    return signed(instance.model, data, y, student)
 
 
 STARTS: dict[str, Start] = {
     "random": random_start,  # and "overlap:M", which is made of M
     "hessian": hessian_start,
-    "spectral": spectral_start_with(),
+    "spectral": spectral_start,
 }
 
 

@@ -12,9 +12,10 @@ import pytest
 
 import sims
 from sims import hessian, instance, signal
-from sims.density import Quadrature, lanczos_quadrature
+from sims.density import Quadrature, lanczos_quadrature, measure_of
 from sims.dynamics import starts
 from sims.dynamics.flow import Rules
+from sims.dynamics.methods import Descent
 from sims.dynamics.problem import riemannian_hessian
 from sims.dynamics.run import descend_batch
 from sims.dynamics.samples import bytes_needed as descent_bytes
@@ -98,19 +99,113 @@ def calls():
     }  # fmt: skip
 
 
-def test_every_bad_call_ends_in_one_line():
+ALIAS = {
+    "model": "p",
+    "k": "eigenpairs",
+    "points": "alpha",
+    "hessian": "signal",
+}  # of which a line may speak instead
+
+
+@pytest.fixture(scope="module")
+def good_calls():
+    return calls()
+
+
+def test_every_bad_call_ends_in_one_line_that_names_the_argument(good_calls):
     wrong = []
-    for name, (function, good) in calls().items():
+    for name, (function, good) in good_calls.items():
         for argument, bad in itertools.product(good, BAD):
             said = f"{name} {argument}={bad!r:.30}"
+            words = {argument.removesuffix("s"), ALIAS.get(argument, argument)}
             try:
                 function(**{**good, argument: bad})
             except ParameterError as error:
-                if "\n" in str(error) or len(str(error)) > 400:
+                if (
+                    "\n" in str(error)
+                    or len(str(error)) > 400
+                    or not any(word in str(error) for word in words)
+                ):
                     wrong.append(f"{said}: {str(error)[:200]}")
             except Exception as error:
                 wrong.append(f"{said}: {type(error).__name__} {str(error)[:90]}")
     assert not wrong, f"{len(wrong)}:\n" + "\n".join(wrong)
+
+
+POINTS = "points must be pairs"
+REFUSED = [
+    ("sample_point", {"alpha": [1.0, 2.0]}, "alpha must be one number"),
+    ("sample_point", {"alpha": 0.001}, "alpha N must round to at least one sample"),
+    ("sample_point", {"alpha": "2"}, "alpha must be positive and finite, got '2'"),
+    ("sample_point", {"n": 10.5}, "n must be an integer of at least 1, got 10.5"),
+    ("sample_point", {"model": Committee(1, 31)}, "p_star must be at most N"),
+    ("sample_point", {"eigenpairs": 41}, "eigenpairs must be at most p N = 40, got 41"),
+    ("sample_point", {"dtype": "float16"}, "dtype must be float32 or float64, got 'float16'"),
+    ("sample_point", {"solver": "magic"}, "solver must be one of auto, dense, krylov"),
+    ("sample_point", {"seed": 2**63}, "seed must be below"),
+    ("sample_point", {"samples": [0, -1]}, "sample must be an integer of at least 0, got -1"),
+    ("sample_point", {"samples": [2**32]}, "sample must be below 4294967296"),
+    ("sample_grid", {"points": []}, "points must not be empty"),
+    ("sample_grid", {"points": [(MODEL, 1.0), (MODEL, -1.0)]}, "alpha must be"),
+    *(("sample_grid", {"points": bad}, POINTS) for bad in ([1], [(MODEL,)], "ab", [("x", 1.0)])),
+    ("sample_grid", {"points": [(MODEL, 1.0), (Committee(1), 1.0)]}, "points of a shared draw must have one p and p_star"),
+    ("lowest_dense", {"hessian": np.eye(3)[:2]}, "hessian must be a square matrix"),
+    ("lowest_dense", {"hessian": np.empty((0, 0))}, "hessian must be a square matrix"),
+    ("lowest_dense", {"k": 4}, "k must be at most the order of the Hessian, got k = 4, order 3"),
+    ("lowest_krylov", {"k": 41}, "k must be at most the order of the Hessian, got k = 41, order 40"),
+    *(
+        ("lowest_krylov", {"k": 6, "settings": Settings(**{name: bad})}, message)
+        for name, bad, message in (
+            ("block", 5, "block must be at least the number of pairs 6, got 5"),
+            ("block", 10**9, "block must be at most the order 40, got 1000000000"),
+            ("basis", 16, "basis must hold at least 4 blocks of 8 columns, got 16"),
+            ("tol", -1.0, "tol must be positive and finite, got -1.0"),
+            ("products", 1, "products must be an integer of at least 2, got 1"),
+            ("seed", -1, "seed must be an integer of at least 0, got -1"),
+            ("relative", 0.0, "relative must be positive and finite, got 0.0"),
+        )
+    ),
+    ("operator", {"vectors": np.ones((2, 19, 1))}, r"vectors must have shape \(2, 20, 'k'\), got \(2, 19, 1\)"),
+    ("hessian_operator", {"points": [(MODEL, 41)]}, "samples of a point must lie in 1..40, got 41"),
+    ("hessian_operator", {"points": [(Committee(1), 40)]}, "points must share p = 2, p_star = 1"),
+    ("measure_of", {"start": np.zeros((40, 1))}, "start must have columns of finite length above 0"),
+    ("density", {"width": 0.0}, "width must be positive and finite"),
+    ("sample_descents", {"start": "warm"}, "start must be one of random, hessian, spectral, overlap:M, got 'warm'"),
+    ("sample_descents", {"start": "overlap:2"}, "overlap of a start must lie between -1 and 1, got 2"),
+    ("sample_descents", {"start": "overlap:x"}, "start overlap:M must have a number M, got 'x'"),
+    ("sample_descents", {"samples": []}, "at least one sample"),
+    ("sample_descents", {"eigenpairs": 39}, r"at most p \(N - 1\) = 38"),
+    *(
+        ("Rules", {name: bad}, name)
+        for name, bad in {
+            "steps": 2**31, "records": 1, "dynamics": "newton", "loss_floor": -1.0, "accuracy": 0.2, "armijo": 0.6, "share": 1.5
+        }.items()
+    ),
+    ("descend_batch", {"student": np.ones((2, 2, 4))}, "must fit"),
+    ("spectral_directions", {"p_star": 5}, "p_star must be at most N = 4, got 5"),
+    ("spectral_directions", {"preprocessing": lambda y: y * np.nan}, "finite weights"),
+    ("Descent", {"step_size": 0.0}, "step_size must be positive"),
+    ("Descent", {"inertia": 1.0}, "inertia must be at least 0 and below 1"),
+    ("Descent", {"share": 0.0}, "share must be above 0"),
+    ("Descent", {"temperature": -1.0}, "temperature must be 0 or more"),
+    ("descend", {"data": "dense"}, "data must be one of matrix, deferred"),
+    ("descend", {"data": "deferred", "memory": 10}, "directions of 40 x 20 data take .* none fit"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "change", "message"), REFUSED, ids=str)
+def test_what_does_not_fit_is_refused_in_one_line(good_calls, name, change, message):
+    drawn = good_calls["lowest"][1]["drawn"]
+    point = {"model": MODEL, "n": N, "alpha": 2.0}
+    others = {
+        "measure_of": (measure_of, {"operator": hessian_operator(drawn), "steps": 3}),
+        "Descent": (Descent, {"step_size": 1.0}),
+        "descend": (sims.descend, point),
+    }
+    arrays = {key: (function, given | MORE.get(key, {})) for key, (function, given) in ARRAYS.items()}
+    function, given = {**arrays, **good_calls, **others}[name]
+    with pytest.raises(ParameterError, match=rf"^[^\n]*{message}[^\n]*$"):
+        function(**(given | change))
 
 
 RNG = np.random.default_rng(3)

@@ -139,12 +139,3 @@ def test_few_levels_at_any_scale(scale):
     assert np.isclose(alone.moment(1)[0] / scale, 1, rtol=1e-12)
     with pytest.raises(ParameterError, match="atom must be 0 where the matrix has no null space"):
         lanczos_quadrature(multiple, probes=2, steps=20, atom=0.5)
-
-
-def test_unfit_arguments(case):
-    with pytest.raises(ParameterError, match="start must have columns of finite length above 0"):
-        measure_of(case[0], np.zeros((240, 1)), 3)
-    with pytest.raises(ParameterError, match="probes must be an integer of at least 1, got 0"):
-        lanczos_quadrature(case[0], probes=0)
-    with pytest.raises(ParameterError, match="width must be positive and finite"):
-        lanczos_quadrature(case[0], probes=1, steps=3).density(0.0, 0.0)

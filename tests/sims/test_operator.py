@@ -10,7 +10,6 @@ from sims.instance import draw
 from sims.operator import hessian_operator
 from sims.rows import block_size, rows_of
 from tests.sims.instances import Case, dense_hessian
-from theory.checks import ParameterError
 from theory.model import Committee
 
 N = 40
@@ -127,14 +126,3 @@ def test_blocks_of_rows_come_in_few_sizes():
     assert len({block_size(m, 10**5, np.float64) for m in range(10**5, 2 * 10**5, 100)}) <= 3
     assert len({block_size(m, 4000, np.float64, stored=False) for m in range(4000, 8000, 10)}) <= 3
     assert len({block_size(m, 50, np.float64) for m in range(1, 2000)}) <= 30
-
-
-def test_unfit_arguments():
-    instance = draw(Committee(p=2), N, 2.0)
-    operator = hessian_operator(instance)
-    with pytest.raises(ParameterError, match=r"vectors must have shape \(2, 40, 'k'\), got \(2, 39, 1\)"):
-        operator(np.ones((2, 39, 1)))
-    with pytest.raises(ParameterError, match=r"samples of a point must lie in 1..80, got 81"):
-        hessian_operator(instance, rows=operator.rows, points=[(Committee(p=2), 81)])
-    with pytest.raises(ParameterError, match="points must share p = 2, p_star = 1"):
-        hessian_operator(instance, points=[(Committee(p=1), 80)])

@@ -147,39 +147,6 @@ def test_a_sample_that_is_not_finite_says_so(monkeypatch):
     assert found.status[0] == 2 and found.reasons[0].startswith("invalid")
 
 
-@pytest.mark.parametrize(
-    "change, message",
-    [
-        ({"alpha": -1.0}, "alpha must be positive and finite, got -1.0"),
-        ({"alpha": np.nan}, "alpha must be positive and finite, got nan"),
-        ({"alpha": np.inf}, "alpha must be positive and finite, got inf"),
-        ({"alpha": "2"}, "alpha must be positive and finite, got '2'"),
-        ({"alpha": [1.0, 2.0]}, "alpha must be one number"),
-        ({"alpha": 0.001}, "alpha N must round to at least one sample"),
-        ({"n": 0}, "n must be an integer of at least 1, got 0"),
-        ({"n": 10.5}, "n must be an integer of at least 1, got 10.5"),
-        ({"n": "ten"}, "n must be an integer of at least 1, got 'ten'"),
-        ({"model": Committee(1, 31)}, "p_star must be at most N"),
-        ({"model": Committee(np.inf, 1)}, "p must be finite to draw samples, got inf"),
-        ({"eigenpairs": 61}, "eigenpairs must be at most p N = 60, got 61"),
-        ({"eigenpairs": 0}, "eigenpairs must be an integer of at least 1, got 0"),
-        ({"dtype": "float16"}, "dtype must be float32 or float64, got 'float16'"),
-        ({"dtype": "fish"}, "dtype must be float32 or float64, got 'fish'"),
-        ({"solver": "magic"}, "solver must be one of auto, dense, krylov"),
-        ({"batch": 0}, "batch must be an integer of at least 1, got 0"),
-        ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
-        ({"seed": 2**63}, "seed must be below"),
-        ({"samples": [0, -1]}, "sample must be an integer of at least 0, got -1"),
-        ({"samples": [2**32]}, "sample must be below 4294967296"),
-    ],
-)
-def test_unfit_arguments_are_refused_in_one_line(change, message):
-    sound = {"model": MODEL, "n": 30, "alpha": 2.0, "samples": [0], "seed": 0}
-    with pytest.raises(ParameterError) as caught:
-        sample_point(**(sound | change))
-    assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
-
-
 def test_what_does_not_fit_is_refused_with_what_would(monkeypatch):
     monkeypatch.setattr(machine, "available_bytes", lambda: 10**8)
 

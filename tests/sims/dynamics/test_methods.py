@@ -217,19 +217,7 @@ def test_covariance_of_the_inputs_is_kept():
     assert abs(np.mean(u2) / weight - 1) < 5 * np.sqrt(2 / 8000)
 
 
-def test_refuses_in_one_line():
-    for bad, words in (
-        ({"step_size": 0.0}, "step_size must be positive"),
-        ({"step_size": 1.0, "inertia": 1.0}, "inertia must be at least 0 and below 1"),
-        ({"step_size": 1.0, "share": 0.0}, "share must be above 0"),
-        ({"step_size": 1.0, "temperature": -1.0}, "temperature must be 0 or more"),
-    ):
-        with pytest.raises(ParameterError, match=words):
-            Descent(**bad)
-    with pytest.raises(ParameterError, match="data must be one of matrix, deferred"):
-        descend(QUADRATIC, 10, 2.0, data="dense")
-    with pytest.raises(ParameterError, match=r"directions of 20 x 10 data take .* none fit"):
-        descend(QUADRATIC, 10, 2.0, data="deferred", memory=10)
+def test_starts_of_message_passing():
     given, _, start = problem(QUADRATIC, 20, 10, np.random.default_rng(8))
     with pytest.raises(ParameterError, match="shorter than sqrt"):
         MessagePassing().begin(given, start)

@@ -17,7 +17,6 @@ from sims.dynamics.flow import End, Rules
 from sims.dynamics.problem import retract, tangent
 from tests.sims.instances import descended as descend
 from tests.sims.instances import descents, hessian_product, host_draw, loss_of, riemannian_gradient
-from theory.checks import ParameterError
 from theory.model import Committee
 from theory.model.network import Network
 
@@ -230,30 +229,3 @@ def test_float32_descends_in_float32():
     double = descend(model, data, y, student, LONG)
     np.testing.assert_allclose(single.student[:, :3], double.student[:, :3], atol=2e-4)
     assert np.all(np.diff(single.loss, axis=1) <= 1e-5 * single.loss[:, :-1])
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"steps": 0},
-        {"records": 1},
-        {"dynamics": "newton"},
-        {"loss_floor": -1.0},
-        {"accuracy": 0.2},
-        {"armijo": 0.6},
-        {"armijo": 0.0},
-        {"share": 1.5},
-        {"tolerance": -1.0},
-        {"steps": 2.5},
-    ],
-    ids=str,
-)
-def test_unfit_rules_are_refused(bad):
-    with pytest.raises(ParameterError, match=next(iter(bad))):
-        Rules(**bad)
-
-
-def test_unfit_shapes_are_refused():
-    model, data, y, student, _ = problem(samples=2)
-    with pytest.raises(ParameterError, match="must fit"):
-        descend(model, data, y, student[:1])

@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from sims.krylov import FLOOR, Plan, Settings
+from sims.krylov import FLOOR, Settings
 from sims.krylov.solver import lowest_krylov
 from sims.operator import hessian_operator
 from sims.solvers import Code
 from tests.sims.instances import Case, Matrix, dense_hessian, projector_error, random_cases, with_spectrum
-from theory.checks import ParameterError
 
 SMALL = random_cases([(1, 1), (1, 4), (2, 1), (2, 3), (3, 2)], 2, seed=11)
 MIDDLE = random_cases([(240, 1), (120, 2), (80, 3), (60, 4)], 3, seed=12)
@@ -216,28 +215,3 @@ def test_results_do_not_depend_on_block_or_basis():
     ]
     for found in results:
         assert np.allclose(found.values, results[0].values, rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize("degeneracy", [None, "x", -1, 2.5, float("nan")])
-def test_unfit_degeneracies(degeneracy):
-    with pytest.raises(ParameterError, match="degeneracy must be an integer of at least 1"):
-        Plan.of(40, np.dtype("float64"), 6, degeneracy, Settings())
-
-
-@pytest.mark.parametrize(
-    ("k", "settings", "message"),
-    [
-        (0, Settings(), "k must be an integer of at least 1, got 0"),
-        (41, Settings(), "k must be at most the order of the Hessian, got k = 41, order 40"),
-        (6, Settings(block=5), "block must be at least the number of pairs 6, got 5"),
-        (6, Settings(basis=16), "basis must hold at least 4 blocks of 8 columns, got 16"),
-        (6, Settings(tol=-1.0), "tol must be positive and finite, got -1.0"),
-        (6, Settings(products=1), "products must be an integer of at least 2, got 1"),
-        (6, Settings(seed=-1), "seed must be an integer of at least 0, got -1"),
-        (6, Settings(relative=0.0), "relative must be positive and finite, got 0.0"),
-        (6, Settings(block=10**9), "block must be at most the order 40, got 1000000000"),
-    ],
-)
-def test_unfit_requests(k, settings, message):
-    with pytest.raises(ParameterError, match=message.replace("|", r"\|")):
-        Plan.of(40, np.dtype("float64"), k, 1, settings)

@@ -156,19 +156,6 @@ def test_a_shared_grid_without_stored_rows_is_the_same():
         assert np.allclose(one.values, other.values, rtol=0, atol=1e-9)
 
 
-def test_unfit_grids():
-    with pytest.raises(ParameterError, match="points must not be empty"):
-        sample_grid([], N, eigenpairs=2)
-    for alpha in ("y", -1.0, float("nan")):
-        with pytest.raises(ParameterError, match="alpha must be"):
-            sample_grid([(MODEL, 1.0), (MODEL, alpha)], N, eigenpairs=2)
-    for points in ([1], [(MODEL,)], "ab", [("x", 1.0)]):
-        with pytest.raises(ParameterError, match="points must be pairs"):
-            sample_grid(points, N, eigenpairs=2)
-    with pytest.raises(ParameterError, match="points of a shared draw must have one p and p_star"):
-        sample_grid([(MODEL, 1.0), (Committee(p=1), 1.0)], N, eigenpairs=2)
-
-
 def test_one_point_of_a_grid_may_fail_alone():
     points = [(MODEL, 1.2), (MODEL, 0.6)]
     grid = sample_grid(points, N, eigenpairs=2, settings=Settings(products=5))
