@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from theory import outliers
-from theory.general import Network, spectrum, threshold
+from theory.general import Network
 from theory.general.correlated import PopulationSpectrum, Shift
 from theory.general.dyson import Dyson
-from theory.general.points import point_spectrum, point_threshold
 from theory.general.spikes import SpikeBlock
 
 SPECTRUM = PopulationSpectrum(np.array([0.3, 1.2, 3.0]), np.array([0.5, 0.25, 0.1833]))
@@ -125,42 +124,6 @@ def test_outliers_are_poles_of_the_resolvent():
             residue = residue + side * (h[0] + h[1] @ m @ h[1]) / 2
         assert np.trace(residue) == pytest.approx(overlap, rel=1e-6)
         np.testing.assert_allclose(residue, overlap * np.outer(x, x), atol=1e-6)
-
-
-SLOW = pytest.mark.slow
-
-
-@pytest.mark.parametrize(
-    ("law", "alpha"),
-    [
-        ("mp:2", 0.4),
-        *(
-            pytest.param(*at, marks=SLOW)
-            for at in (("levels:0.4@2,2.2@1", 0.8), ("power:1", 0.4), ("mp:0.5", 4.0))
-        ),
-    ],
-)
-def test_points_give_the_numbers_of_the_quadratic_route(law, alpha):
-    model = Network(2, 1, 1.5, covariance=law)
-    exact, found = spectrum(model, alpha), point_spectrum(model, alpha)
-    assert found.kind == exact.kind
-    assert abs(found.edge - exact.edge) < 1e-12
-    np.testing.assert_allclose(found.outliers, exact.outliers, atol=1e-11)
-    np.testing.assert_allclose(found.overlaps, exact.overlaps, atol=1e-11)
-    assert list(found.multiplicity) == list(exact.multiplicity)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("law", ["levels:0.4@2,2.2@1", "mp:2", "power:1"])
-def test_points_give_them_at_sharp_edges_and_thresholds(law):
-    model = Network(2, 1, 1.5, covariance=law)
-    exact, found = spectrum(model, 4.0), point_spectrum(model, 4.0)
-    assert found.kind == exact.kind == "sharp"
-    np.testing.assert_allclose([found.edge, *found.outliers], [exact.edge, *exact.outliers], atol=1e-11)
-    first, other = threshold(model), point_threshold(model)
-    assert other.kind == first.kind
-    assert other.alpha == pytest.approx(first.alpha, rel=1e-10)
-    assert other.jump == pytest.approx(first.jump, abs=1e-10)
 
 
 @pytest.mark.parametrize("a", [1e6, 1e10])

@@ -13,42 +13,10 @@ from theory.general.extremes import _mean_density, support
 from theory.general.isotropic import Isotropic
 from theory.general.laws import panel_law
 from theory.general.points import PointProblem, point_spectrum, point_threshold
-from theory.general.spectrum import route
 from theory.general.spikes import class_average
 from theory.general.support import _share
 
 STEP = 0.3  # of product rules: coarse, for tests of equations that hold on any rule
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        Network(2, 1, 1.5),
-        Network(1, 1, 1.0, overlap=0.4),
-        Network(1, 1, 2.0, activation="tanh"),
-        Network(1, 1, 0.5, noise=0.3),
-    ],
-    ids=["committee, p = 2", "overlap", "tanh", "noise"],
-)
-def test_thresholds_are_those_of_exact_routes(model):
-    """Quite other equations on quite other nodes."""
-    exact, found = threshold(model), point_threshold(model)
-    assert route(model) != found.route == "points"
-    assert found.kind == exact.kind
-    assert abs(found.alpha - exact.alpha) < 2 * found.error < 1e-7 * found.alpha
-    assert abs(found.jump - exact.jump) < 1e-7
-    assert abs(found.alpha_0 - exact.alpha_0) < 1e-6
-
-
-@pytest.mark.parametrize("alpha", [0.5, pytest.param(1.2, marks=pytest.mark.slow), 4.0])
-def test_spectra_are_those_of_the_exact_route(alpha):
-    model = Network(2, 1, 1.5)
-    exact, found = spectrum(model, alpha), point_spectrum(model, alpha)
-    assert found.kind == exact.kind
-    assert abs(found.edge - exact.edge) < 1e-9
-    np.testing.assert_allclose(found.outliers, exact.outliers, atol=1e-9)
-    np.testing.assert_allclose(found.overlaps, exact.overlaps, atol=1e-9)
-    assert list(found.multiplicity) == list(exact.multiplicity)
 
 
 def test_weights_lowest_at_two_places_have_nodes_at_both():
