@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from matplotlib.backends import backend_ps
+from matplotlib.figure import Figure
 from matplotlib.mathtext import MathTextParser
 
 from bbp.__main__ import dispatch
@@ -55,24 +56,26 @@ def disks_are_not_waited_for():
 
 
 ARRANGED = "figure.constrained_layout.use"
+SETTLE = style.settle_ticks
 
 
 @pytest.fixture(scope="session", autouse=True)
 def figures_are_not_arranged():
-    """Panels stay where matplotlib puts them at first: to move them apart is half of the time of a figure."""
+    """Panels and ticks stay where matplotlib puts them at first: to move them apart is half of the time of a figure."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(style._PAPER, ARRANGED, False)
+        patch.setattr(style, "settle_ticks", lambda figure: None)
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
-def mathematics_and_fonts_are_read_once():
+def pictures_are_quick():
     """Figures say the same formulas at the same sizes: matplotlib would parse them for each, a quarter of a figure's time.
 
-    And for every EPS it would draw all glyphs of each font to see how large they are: most of that file's time.
+    And for every EPS it would draw all glyphs of each font to see how large they are, most of its time: fonts say it too.
+    What nobody looks at has a sixteenth of the points.
     """
-    known, real = {}, MathTextParser._parse_cached.__wrapped__
-    boxes, bounds = {}, backend_ps._bounds
+    known, real, save = {}, MathTextParser._parse_cached.__wrapped__, Figure.savefig
 
     def parsed(self, *how):
         key = self._output_type, *how
@@ -81,15 +84,15 @@ def mathematics_and_fonts_are_read_once():
         return known[key]
 
     def bounded(font):
-        name = font["name"].getDebugName(4)
-        if name not in boxes:
-            boxes[name] = bounds(font)
-        return boxes[name]
+        return tuple(getattr(font["head"], end) for end in ("xMin", "yMin", "xMax", "yMax"))
+
+    def saved(figure, *args, dpi="figure", **options):
+        return save(figure, *args, dpi=75 if dpi == 300 else dpi, **options)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(MathTextParser, "_parse_cached", parsed)
         patch.setattr(backend_ps, "_bounds", bounded)
-        patch.setitem(style._PAPER, "savefig.dpi", 100)  # and what nobody looks at has a ninth of the points
+        patch.setattr(Figure, "savefig", saved)
         yield
 
 
@@ -97,6 +100,7 @@ def mathematics_and_fonts_are_read_once():
 def arranged(monkeypatch):
     """Figures as users see them."""
     monkeypatch.setitem(style._PAPER, ARRANGED, True)
+    monkeypatch.setattr(style, "settle_ticks", SETTLE)
 
 
 @pytest.fixture

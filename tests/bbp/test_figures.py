@@ -18,18 +18,10 @@ from bbp.gallery import ENTRIES, base, descent, finite_size, inputs, minima, ove
 from bbp.gallery import thresholds as diagrams
 from bbp.gallery.base import Effort, Entry, save
 from bbp.gallery.thresholds import as_arrays, as_map
-from bbp.plots import style
 from theory.path import TransitionTime
 
 SMALL = ["--n", "16,24", "--samples", "2"]
 PNG = b"\x89PNG"
-
-
-def quick(figure, form, dpi):
-    """As `render`, in few points; ticks stay where they are."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(style, "settle_ticks", lambda figure: None)
-        return style.render(figure, form, 50)
 
 
 # Grids and draws of a few points in place of the figures' own, and stand-ins for what takes seconds.
@@ -79,7 +71,6 @@ WHOLE = [
 @pytest.fixture
 def coarse(monkeypatch):
     """The same is computed and drawn, at a tenth of it."""
-    monkeypatch.setattr("bbp.figures.render", quick)
     for module, values in COARSE.items():
         for name, value in values.items():
             monkeypatch.setattr(module, name, value)
@@ -87,9 +78,8 @@ def coarse(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(ENTRIES))
-def test_every_figure_as_it_is_arranged(name, coarse, arranged, tmp_path, monkeypatch):
+def test_every_figure_as_it_is_arranged(name, coarse, arranged, tmp_path):
     """Warnings are errors: none that its parts do not find room."""
-    monkeypatch.setattr("bbp.figures.render", style.render)
     assert main([name, *SMALL, "--out", str(tmp_path), "-q"]) == 0
 
 
