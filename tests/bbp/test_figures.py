@@ -1,8 +1,5 @@
 """The gallery: every figure builds, lands in a file that others open, is drawn, and is not computed twice."""
 
-import subprocess
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -121,17 +118,6 @@ def test_data_are_computed_once_and_those_of_other_options_refused(tmp_path, cap
     assert main(["underparametrised", "--out", str(tmp_path), "-q"]) == 0  # none given: those of the file
     assert "data were there, of mode = paper" in capsys.readouterr().out
     assert (tmp_path / "underparametrised.h5").read_bytes() == before
-
-
-def test_a_stored_figure_is_drawn_without_jax(tmp_path):
-    stored = Path(__file__).parents[2] / "data" / "figures" / "growth.h5"
-    (tmp_path / "growth.h5").write_bytes(stored.read_bytes())
-    script = (
-        "import sys, bbp.figures, bbp.plot; assert bbp.figures.main(['growth', '--out', '.']) == 0;"
-        "assert bbp.plot.main(['growth.h5', '--out', 'again.png']) == 0; assert 'jax' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
-    assert (tmp_path / "again.png").read_bytes()[:4] == PNG
 
 
 def test_one_failure_does_not_stop_the_others(tmp_path, capsys, monkeypatch):

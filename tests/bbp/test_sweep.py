@@ -3,6 +3,7 @@
 import functools
 import json
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -278,16 +279,28 @@ def test_every_option_of_the_table_is_one_of_the_command():
     assert set(PROGRAM.experiment({}).record(0)) == decides | {"prng"}
 
 
-def test_help_wrong_options_and_stored_files_do_without_jax():
-    """The figure of a file is drawn with nothing sampled, and JAX is not imported."""
-    figure = Path(__file__).parents[2] / "data" / "descent" / "descent_p1_a0.5_n100.h5"
-    code = (
-        "import sys; from bbp import plot, sweep; [sweep.main([word]) for word in sys.argv[1:]]; "
-        f"plot.draw({str(figure)!r}); sys.exit('jax' in sys.modules)"
+WITHOUT_JAX = """
+import sys
+from bbp import figures, plot, sweep
+for word in sys.argv[2:]:
+    sweep.main([word])
+plot.draw(sys.argv[1])
+assert figures.main(["growth", "--out", "."]) == 0
+assert plot.main(["growth.h5", "--out", "again.png", "--dpi", "20"]) == 0
+assert "jax" not in sys.modules
+"""
+
+
+def test_help_wrong_options_and_stored_files_do_without_jax(tmp_path):
+    """The figures of files, one of the gallery's too, are drawn with nothing sampled."""
+    data = Path(__file__).parents[2] / "data"
+    shutil.copyfile(data / "figures" / "growth.h5", tmp_path / "growth.h5")
+    words = [data / "descent" / "descent_p1_a0.5_n100.h5", "--help", "--sampels=3", "--samples=0"]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_JAX, *words], capture_output=True, text=True, cwd=tmp_path
     )
-    words = ["--help", "--sampels=3", "--samples=0"]
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
-    assert done.returncode == 0
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "again.png").read_bytes()[:4] == b"\x89PNG"
     assert "usage:" in done.stdout and "did you mean --samples?" in done.stderr and "got 0" in done.stderr
 
 
