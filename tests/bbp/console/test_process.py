@@ -274,7 +274,7 @@ def shell(line, **changes):
         pytest.param("bbp.info x.h5 >&-", 0, marks=pytest.mark.slow),
         pytest.param("bbp.info x.h5 2>&-", 0, marks=pytest.mark.slow),
         pytest.param("bbp.info nowhere.h5 >&- 2>&-", 2, marks=pytest.mark.slow),
-        ("bbp.plot x.h5 --out x.png --dpi 20 <&- >&- 2>&-", 0),
+        ("bbp.plot x.h5 --panels a --out x.png --dpi 20 <&- >&- 2>&-", 0),
     ],
 )
 def test_closed_streams_are_nowhere(sweep_file, line, code):
