@@ -16,7 +16,7 @@ from matplotlib.mathtext import MathTextParser
 from bbp.__main__ import dispatch
 from bbp.analysis import summary
 from bbp.engine import run
-from bbp.experiments import models, sweep
+from bbp.experiments import models, program, sweep
 from bbp.files import dataset, variables
 from bbp.files.variables import DONE, FAILED, NOT_RUN
 from bbp.plots import style
@@ -173,6 +173,12 @@ def refused(bbp):
         return said
 
     return require
+
+
+@pytest.fixture
+def untimed(monkeypatch):
+    """A dry run says what it says of its options alone: no sample is timed."""
+    monkeypatch.setattr(program, "_seconds", lambda experiment, point: (1e-3, 0.0))
 
 
 @pytest.fixture

@@ -175,7 +175,12 @@ def test_an_observable_that_is_no_number_is_told(capsys):
 def test_the_other_programs_are_functions_too(tmp_path, from_shell):
     quiet = {"progress": False}
     assert package.phase(p="1,2", a_grid=[0.5, 1.0], widths=1, at_a=0.5, **quiet) is not None
-    assert package.descent(p=1, alpha=1.0, n=12, samples=1, steps=20, start="random", **quiet) is not None
+    assert (
+        package.descent(
+            p=1, alpha=2.0, n=12, samples=1, steps=5, records=2, start="random", eigenpairs=0, **quiet
+        )
+        is not None
+    )
     assert package.compare(from_shell, draws=2, repeats=100, **quiet) is not None
 
 

@@ -33,6 +33,9 @@ def made(tmp_path_factory):
 
 def test_every_number_is_the_theory_s(made):
     found = dataset.open(made)
+    # p = 1, a = 2: the jump is large, the continuation has no root; the overlap estimate exists
+    assert math.isnan(found.alpha_0_continuation[0, 2]) and discontinuous(found)[0, 2]
+    assert 0 < found.alpha_0_overlap[0, 2] < found.alpha_bbp[0, 2]
     maps = (found, widths(found))
     assert [m.p.values.tolist() for m in maps] == [[1, 8, math.inf], [1, 4, math.inf]]
     for m in maps:
@@ -76,7 +79,7 @@ def test_maps_of_networks_have_every_width_and_kind(bbp, tmp_path):
     assert bbp("plot", tmp_path / "h.h5", "--out", tmp_path / "h.png").code == 0
 
 
-def test_defaults_of_networks_are_models_that_exist(bbp):
+def test_defaults_of_networks_are_models_that_exist(bbp, untimed):
     """Whatever the options of a model, those not given are of models that can be built."""
     for words in ("--activation tanh", "--activation erf --loss squared", "--overlap 0.4", "--covariance mp:0.5",
                   "--activation tanh --teacher-activation softplus --noise 0.2"):  # fmt: skip
@@ -112,13 +115,6 @@ def test_right_values(made, reference):
             assert found.kind[index] == row["kind"]
             compared += 1
     assert compared == 4
-
-
-def test_an_estimate_without_a_root_is_nan(made):
-    """p = 1, a = 2: the jump is large, the continuation has no root; the overlap estimate exists."""
-    curves = dataset.open(made)
-    assert math.isnan(curves.alpha_0_continuation[0, 2]) and discontinuous(curves)[0, 2]
-    assert 0 < curves.alpha_0_overlap[0, 2] < curves.alpha_bbp[0, 2]
 
 
 def test_tricritical_points(made):
@@ -272,14 +268,3 @@ def test_minima_are_those_of_every_cell(tmp_path, capsys, monkeypatch):
     np.testing.assert_array_equal(panel.lines[0].get_ydata(), found.minima_complexity[:, 1])
     np.testing.assert_array_equal(panel.lines[1].get_ydata(), found.minima_complexity[1:, 1])
     assert {"minima", "minima_thresholds"} <= set(tables(found))
-
-
-def test_a_finite_n_threshold_that_is_not_found_is_nan_and_told(monkeypatch, tmp_path, capsys):
-    def lost(*args, **kwargs):
-        raise NotConverged("no threshold found", 1.0)
-
-    monkeypatch.setattr(finite, "threshold", lost)
-    out = tmp_path / "phase.h5"
-    assert phase.main([*OPTIONS, "--p", "1", "--n", "100", "--out", str(out)]) == 1
-    assert np.isnan(dataset.open(out).alpha_bbp_n).all()
-    assert "the first because: NotConverged: no threshold found" in capsys.readouterr().err

@@ -241,7 +241,7 @@ from bbp.engine import parts
 from bbp.engine.parts import Parts
 parts.MOMENT = 0.01
 out, inside, taken = Path(sys.argv[1]), Path(sys.argv[2]), 0
-until = time.monotonic() + 0.5
+until = time.monotonic() + 0.25
 while time.monotonic() < until:
     try:
         with Parts(out).held():

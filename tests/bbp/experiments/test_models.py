@@ -137,7 +137,7 @@ def test_eigenvalues_of_a_file_with_a_mark_comments_and_a_home(bbp, tmp_path, mo
     assert models.inputs("covariance", "file:~/sigma.txt") == "levels:0.5@0.5,1@0.25,2@0.25"
 
 
-def test_a_covariance_that_samples_do_not_have(bbp, tmp_path):
+def test_a_covariance_that_samples_do_not_have(bbp, tmp_path, untimed):
     words = "sweep --alpha-grid 2 --covariance power:3 --n 40 --dry-run --out".split()
     told = bbp(*words, tmp_path / "x.h5")
     assert told.code == 0 and "the eigenvalues drawn differ from the law that theory is for by" in told.err

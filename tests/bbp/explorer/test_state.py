@@ -109,7 +109,7 @@ def test_readouts_and_biases_are_the_model_s():
         replace(state, p=1).model  # noqa: B018
 
 
-def test_the_command_line_runs(tmp_path, capsys):
+def test_the_command_line_runs(tmp_path, capsys, untimed):
     for index, (state, program) in enumerate(
         [
             (State(p=1, n=40, alpha=0.75), sweep),
