@@ -180,21 +180,17 @@ def test_called_from_python_a_signal_stops_at_the_next_piece(capsys, number, cod
     assert signal.getsignal(number) is before
 
 
-def test_called_from_python_a_second_signal_stops_at_once(capsys):
+@pytest.mark.parametrize(("number", "shots", "code"), [(signal.SIGINT, 2, 130), (signal.SIGTERM, 1, 143)])
+def test_called_from_python_a_second_signal_stops_at_once_and_one_after_the_last_piece_is_not_lost(
+    capsys, number, shots, code
+):
     def run(args):
-        stop()
-        stop()
-        raise AssertionError("went on")
-
-    assert program.program("x", lambda parser: None, run, [], summary="", example="") == 130
-
-
-def test_a_signal_after_the_last_piece_is_not_lost(capsys):
-    def run(args):
-        stop(signal.SIGTERM)
+        for _ in range(shots):
+            stop(number)
+        assert shots == 1, "went on"
         return 0
 
-    assert program.program("x", lambda parser: None, run, [], summary="", example="") == 143
+    assert program.program("x", lambda parser: None, run, [], summary="", example="") == code
 
 
 def test_an_ignored_signal_stays_ignored():
