@@ -113,7 +113,20 @@ def test_a_configuration_file_names_the_model(bbp, tmp_path):
 
 
 def test_descents_and_phases_of_networks(bbp, tmp_path):
-    words = ["--p", "1", "--alpha-grid", "4", "--n", "20", "--samples", "2", "--steps", "40"]
+    words = [
+        "--p",
+        "1",
+        "--alpha-grid",
+        "4",
+        "--n",
+        "20",
+        "--samples",
+        "2",
+        "--steps",
+        "40",
+        "--eigenpairs",
+        "0",
+    ]
     said = bbp("descent", *words, "--activation", "tanh", "--a", "2", "--out", tmp_path / "d.h5")
     assert said.code == 0 and "start random" in said.out and "start hessian" in said.out, said.err
     assert "start spectral" not in said.out

@@ -408,7 +408,7 @@ def test_a_sample_whose_observable_fails_costs_itself(known_theory):
 def test_starts_of_ones_own(bbp, refused, mine, known_theory):
     """From a function and from an array; each coordinate of `start` is its name, and its source decides on resume."""
     out = mine.with_name("d.h5")
-    how = {"p": 2, "a": 0.5, "n": 12, "samples": 2, "steps": 5, "records": 2, "hessians": 2}
+    how = {"p": 2, "a": 0.5, "n": 12, "samples": 2, "steps": 5, "records": 2, "eigenpairs": 0}
     words = ["descent", "--alpha-grid", "2", "--quiet", *(f"--{name}={value}" for name, value in how.items())]
     assert bbp(*words, "--start", "mine.py:near,mine.py:rows", "--out", out).code == 0
     found = dataset.open(out)

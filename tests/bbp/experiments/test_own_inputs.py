@@ -29,7 +29,7 @@ def found(tmp_path_factory):
     np.save(folder / "x.npy", np.random.default_rng(0).standard_normal((100, N)))
     path = folder / "sweep.h5"
     made = package.sweep(
-        inputs=str(folder / "x.npy"), alpha=[1.0, 5.0], samples=8, out=path, processes=1, progress=False
+        inputs=str(folder / "x.npy"), alpha=[1.0, 5.0], samples=4, out=path, processes=1, progress=False
     )
     return made, dataset.open(path)
 
@@ -61,7 +61,7 @@ def test_table_and_figure_say_the_verdict(found):
 def test_an_array_needs_no_file_and_gives_the_same(found, rows):
     x = np.load(rows)
     inputs = package.inputs(x)
-    made = package.sweep(Network(inputs=inputs), alpha=[1.0, 5.0], samples=8, progress=False)
+    made = package.sweep(Network(inputs=inputs), alpha=[1.0, 5.0], samples=4, progress=False)
     np.testing.assert_array_equal(made.eigenvalues, found[0].eigenvalues)
     np.testing.assert_array_equal(made.theory_n_verdict, found[0].theory_n_verdict)
 
@@ -103,7 +103,7 @@ def test_what_does_not_fit_the_rows_is_refused(rows, options, words):
 
 def test_descents_take_them_without_theory_and_phase_diagrams_do_not(rows):
     found = package.descent(
-        inputs=rows, p=1, alpha=[2.0], samples=1, start="random", steps=20, progress=False
+        inputs=rows, p=1, alpha=[2.0], samples=1, start="random", steps=20, eigenpairs=0, progress=False
     )
     assert found.attrs["inputs"] == rows and np.isfinite(found.loss.values).any()
     with pytest.raises(ParameterError, match="theory along a descent"):

@@ -5,6 +5,7 @@ Without a browser they are skipped with a message; with BBP_BROWSER=required in 
 
 import contextlib
 import csv
+import functools
 import io
 import json
 import math
@@ -23,6 +24,7 @@ from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 
 from bbp import sweep
+from bbp.explorer import curves
 from bbp.explorer.export import Grid, export
 from bbp.explorer.state import State
 from bbp.files import dataset
@@ -184,6 +186,14 @@ class Page:
             for entry in self.driver.get_log("browser")
             if entry["level"] in ("SEVERE", "WARNING")
         ]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def diagrams_are_computed_once():
+    """A tenth of a second for each p* and noise, as the server of a page keeps them too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(curves, "phase_map", functools.cache(curves.phase_map))
+        yield
 
 
 def _first(names):

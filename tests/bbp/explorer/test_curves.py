@@ -11,7 +11,7 @@ import theory
 from bbp.explorer import curves
 from bbp.explorer.answer import COLUMNS as SOURCES
 from bbp.explorer.answer import Answer, all_but_diagram, answer, diagram, phase_here
-from bbp.explorer.curves import COLUMNS, nearest_row, phase_map, phases, threshold_of
+from bbp.explorer.curves import COLUMNS, nearest_row, phases, threshold_of
 from bbp.explorer.state import WIDTHS, State
 from theory import Committee, bbp_threshold, bulk_edge, density
 
@@ -81,7 +81,7 @@ def test_the_axis_of_alpha_holds_the_present_point_and_stands_still():
 
 def test_nothing_is_sent_twice():
     sent = Answer()
-    seen, state = phase_map(1), State()
+    seen, state = curves.phase_map(1), State()
 
     def told(state):
         found = all_but_diagram(state)
@@ -102,7 +102,7 @@ def test_nothing_is_sent_twice():
 
 @pytest.mark.parametrize(("p_star", "noise"), [(1, 0.0), (3, 0.0), (1, 1.0), (7, 0.21)])
 def test_the_phase_diagram_is_that_of_theory(p_star, noise):
-    found, rng, alpha = phase_map(p_star, noise), np.random.default_rng(0), 1.2 * p_star
+    found, rng, alpha = curves.phase_map(p_star, noise), np.random.default_rng(0), 1.2 * p_star
     codes, table = phases(found, alpha), diagram(State(p_star=p_star), found).sources["thresholds"]
     for row, column in zip(rng.integers(0, len(WIDTHS), 30), rng.integers(0, COLUMNS, 30), strict=True):
         state = State(WIDTHS[row], p_star, float(found.a[column]), alpha, noise=noise)

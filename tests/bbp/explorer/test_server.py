@@ -17,9 +17,8 @@ from bokeh.server.callbacks import NextTickCallback, TimeoutCallback
 
 from bbp import explore
 from bbp.console.messages import RunError
-from bbp.explorer import server
+from bbp.explorer import curves, server
 from bbp.explorer.answer import number
-from bbp.explorer.curves import phase_map, phases
 from bbp.explorer.files import read_upload
 from bbp.explorer.samples import DENSE_ORDER, KRYLOV_DATA, sampling_of
 from bbp.explorer.state import State
@@ -90,7 +89,7 @@ class Recorder:
 
     def __init__(self):
         self.samples = self.curves = self.files = self
-        self.told, self.seen = [], {(1, 0.0): phase_map(1)}
+        self.told, self.seen = [], {(1, 0.0): curves.phase_map(1)}
 
     async def do(self, function, *arguments):
         self.told.append(f"begin {function.__name__}")
@@ -100,7 +99,7 @@ class Recorder:
             self.told.append(f"leave {function.__name__}")
 
     async def diagram(self, p_star, noise):
-        self.seen[p_star, noise] = phase_map(p_star, noise)
+        self.seen[p_star, noise] = curves.phase_map(p_star, noise)
         return self.seen[p_star, noise]
 
 
@@ -167,11 +166,13 @@ def test_the_diagram_of_another_p_star_follows_the_rest_of_an_answer():
         shown = page.find("answer").tags[0]
         assert shown["stale"] is False and "serial" not in shown
         np.testing.assert_array_equal(
-            shown["sources"]["phases"]["image"][0], phases(phase_map(3), State().alpha)
+            shown["sources"]["phases"]["image"][0], curves.phases(curves.phase_map(3), State().alpha)
         )
         second = page.move(2, p_star=3, alpha=1.0)
         assert second["stale"] is False
-        np.testing.assert_array_equal(second["sources"]["phases"]["image"][0], phases(phase_map(3), 1.0))
+        np.testing.assert_array_equal(
+            second["sources"]["phases"]["image"][0], curves.phases(curves.phase_map(3), 1.0)
+        )
 
     asyncio.run(opened())
 
