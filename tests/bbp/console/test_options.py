@@ -43,7 +43,7 @@ def test_anything_else_is_refused_in_one_line(subtests):
     whole = "0", "1.5", "1,1", "x", "", "inf", True, None, -1, [1, 1]
     for read, values in ((options.numbers, numbers), (options.integers, whole)):
         for value in values:
-            with subtests.test(value=value), pytest.raises(ParameterError, match=r"^alpha [^\n]*$"):
+            with subtests.test(value=value), pytest.raises(ParameterError, match=r"^alpha\b[^\n]*$"):
                 read("alpha", value)
 
 
