@@ -43,14 +43,10 @@ def test_draws_nest_and_are_the_same_on_the_host():
     np.testing.assert_allclose(pairs.values, shared[:2], atol=1e-6)
 
 
-def test_solvers_agree():
-    drawn = sims.draw(MODEL, N, 3.0, seed=1)
-    whole = np.linalg.eigvalsh(sims.hessian(drawn))[:3]
-    dense = sims.sample(MODEL, N, 3.0, [0], 1, eigenpairs=3, solver="dense")
-    krylov = sims.sample(MODEL, N, 3.0, [0], 1, eigenpairs=3, solver="krylov")
-    np.testing.assert_allclose(dense.eigenvalues[0], whole, atol=1e-10)
-    np.testing.assert_allclose(krylov.eigenvalues[0], whole, atol=1e-5)
-    np.testing.assert_allclose(krylov.overlaps[0], dense.overlaps[0], atol=1e-4)
+def test_samples_are_those_of_the_matrix():
+    whole = np.linalg.eigvalsh(sims.hessian(sims.draw(MODEL, N, 3.0, seed=1)))[:3]
+    found = sims.sample(MODEL, N, 3.0, [0], 1, eigenpairs=3, solver="dense")
+    np.testing.assert_allclose(found.eigenvalues[0], whole, atol=1e-10)
 
 
 def test_a_descent_takes_the_rows():

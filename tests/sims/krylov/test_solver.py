@@ -76,15 +76,10 @@ def test_two_hundred_instances(case, dtype, tol):
     check_against_dense(case, dtype, settings=Settings(tol=tol))
 
 
-@pytest.mark.parametrize("n", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 3))])
-def test_every_pair_of_the_smallest_hessians(n):
-    for k in range(1, 2 * n + 1):
-        check_against_dense(Case(n, 2, 1, 0.3, 2.0, 5, k), settings=Settings())
-
-
-def test_all_pairs_of_a_hessian():
-    case = Case(20, 2, 1, 0.3, 1.2, 5, 40)
-    check_against_dense(case, settings=Settings())
+@pytest.mark.parametrize("n", [2, 20, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 3))])
+def test_every_pair_of_small_hessians(n):
+    for k in range(1, 2 * n + 1) if n < 20 else [40]:
+        check_against_dense(Case(n, 2, 1, 0.3, 2.0 if n < 20 else 1.2, 5, k), settings=Settings())
 
 
 def test_mixed_precision_meets_the_tolerance_in_float64():
@@ -101,34 +96,31 @@ def test_mixed_precision_meets_the_tolerance_in_float64():
         assert np.max(np.abs(found.values - np.linalg.eigvalsh(hessian)[:6])) <= tol**2 / 1e-3 + 1e-12
 
 
-@pytest.mark.parametrize("copies", [2, 5, 8])
-def test_no_copy_of_a_degenerate_pair_is_missed(copies):
-    spectrum = np.concatenate([np.full(copies, -1.0), np.linspace(0.0, 30.0, 240 - copies)])
-    matrix, q = with_spectrum(spectrum)
-    found = lowest_krylov(Matrix(matrix), 8, settings=Settings(basis=64))
-    assert found.code is Code.CONVERGED
-    assert np.allclose(found.values, spectrum[:8], atol=1e-8)
-    space, member = found.vectors[:, :copies], q[:, :copies]
-    assert np.linalg.norm(space @ space.T - member @ member.T) < 1e-6
+SPECTRA = {
+    **{f"{c} copies": np.concatenate([np.full(c, -1.0), np.linspace(0.0, 30.0, 240 - c)]) for c in (2, 5, 8)},
+    "neighbours": np.concatenate([[-1.2, -1.2 + 1e-7, -1.0], np.linspace(-0.9, 50.0, 237)]),
+    # the Krylov space of any block is exhausted after two steps, the rest is a null space of dimension 237
+    "rank 3": np.concatenate([[-2.0, -1.0], np.zeros(237), [5.0]]),
+    "zero": np.zeros(240),
+}
 
 
-@pytest.mark.parametrize("scale", [1e-155, 1e-6, 1.0, 1e6, 1e155])
-def test_units_of_the_matrix_do_not_matter(scale):
-    spectrum = np.concatenate([[-1.2, -1.2 + 1e-7, -1.0], np.linspace(-0.9, 50.0, 237)])
-    matrix, _ = with_spectrum(spectrum * scale)
+@pytest.mark.parametrize(
+    ("name", "scale"),
+    [*((name, 1.0) for name in SPECTRA), *(("neighbours", scale) for scale in (1e-155, 1e-6, 1e6, 1e155))],
+)
+def test_no_pair_of_a_spectrum_is_missed(name, scale):
+    """No copy of a degenerate one, no invariant space that ends the search, and in no unit of the matrix."""
+    spectrum = SPECTRA[name]
+    matrix, q = with_spectrum(spectrum * scale)
     found = lowest_krylov(Matrix(matrix), 8, settings=Settings(tol=1e-8 * scale, basis=64))
     assert found.code is Code.CONVERGED
-    assert np.allclose(found.values / scale, spectrum[:8], atol=1e-9)
-
-
-def test_invariant_spaces_are_left_behind():
-    # rank 3: the Krylov space of any block is exhausted after two steps, the rest is a null space of dimension 237
-    spectrum = np.concatenate([[-2.0, -1.0], np.zeros(237), [5.0]])
-    matrix, _ = with_spectrum(spectrum)
-    found = lowest_krylov(Matrix(matrix), 8, settings=Settings(basis=64))
-    assert found.code is Code.CONVERGED
-    assert np.allclose(found.values, spectrum[:8], atol=1e-10)
+    np.testing.assert_allclose(found.values / scale, spectrum[:8], rtol=0, atol=1e-9)
     assert np.max(np.abs(found.vectors.T @ found.vectors - np.eye(8))) < 1e-12
+    near = spectrum - spectrum[0] < 1e-3
+    if np.sum(near) <= 8:  # the lowest space is whole
+        space, member = found.vectors[:, near[:8]], q[:, near]
+        assert np.linalg.norm(space @ space.T - member @ member.T) < 1e-6
 
 
 @pytest.mark.parametrize(
@@ -173,12 +165,6 @@ def test_a_tolerance_at_rounding_is_met_after_many_restarts():
         )
         assert found.code is Code.CONVERGED, found.stats
         assert np.allclose(found.values, np.sort(np.tile(values, 2))[:8], atol=1e-12)
-
-
-def test_the_zero_matrix():
-    found = lowest_krylov(Matrix(np.zeros((240, 240))), 8, settings=Settings(basis=64))
-    assert found.code is Code.CONVERGED
-    assert np.all(found.values == 0)
 
 
 def test_best_pairs_when_products_run_out():
