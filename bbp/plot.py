@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from bbp.analysis import comparison, scaling, spectrum
 from bbp.console import program
 from bbp.console.messages import FileError
-from bbp.console.options import integer, number, one_width
+from bbp.console.options import Option, integer, number, one_width
 from bbp.console.program import callable_as
 from bbp.experiments import models, own
 from bbp.experiments.models import MODEL
@@ -42,6 +42,12 @@ EXAMPLE = """\
   bbp plot --spectrum 2.5 --p 2 --a 0.3 --out spectrum.svg
   bbp plot --spectrum 6 --a 2 --activation tanh --covariance power:1 --out tanh.png"""
 
+ALONE = (  # options of a spectrum without FILE
+    Option("p", None, one_width, "student width (1), without FILE"),
+    Option("p_star", None, integer(), "teacher width (1), without FILE"),
+    Option("a", None, number, "normalisation of the loss (1), without FILE"),
+    *MODEL,
+)
 Source = str | Path | xr.Dataset
 SEVERAL = files.SWEEP, comparison.FORMAT, files.DESCENT  # what is drawn in one figure, each told apart
 
@@ -189,9 +195,9 @@ def _gallery(found: xr.Dataset, *, width: str) -> Figure:
 
 
 FIGURES: dict[str, Callable[..., Figure]] = {
-    files.SWEEP: sweep_plots.sweep_figure,
+    files.SWEEP: sweep_plots.figure,
     files.PHASE: phase_plots.phase_figure,
-    comparison.FORMAT: sweep_plots.compare_figure,
+    comparison.FORMAT: sweep_plots.figure,
     files.DESCENT: descent_plots.figure,
     scaling.FORMAT: laws_figure,
     files.FIGURE: _gallery,
@@ -235,13 +241,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "with FILE, a sweep: theory and its samples there; without: theory of the model given",
     )
     one.add_argument("--spectrum", metavar="ALPHA", help="draw the spectrum at this alpha")
-    for name, text in {
-        "--p": "student width",
-        "--p-star": "teacher width",
-        "--a": "normalisation of the loss",
-    }.items():
-        one.add_argument(name, help=f"{text} (1), without FILE")
-    for option in MODEL:
+    for option in ALONE:
         one.add_argument(option.written, metavar=option.metavar, help=option.words.replace("%", "%%"))
 
 
@@ -271,13 +271,9 @@ def _output(args: argparse.Namespace) -> Path:
 
 
 def _draw(args: argparse.Namespace, out: Path) -> None:
-    special = {
-        option.name: getattr(args, option.name) for option in MODEL if getattr(args, option.name) is not None
-    }
-    given = [name for name in ("p", "p_star", "a") if getattr(args, name) is not None] + list(special)
-    if args.files:
-        given = [name for name in given if not _provided(name, special.get(name))]
-    if args.files and given:
+    typed = {each.name: text for each in ALONE if (text := getattr(args, each.name)) is not None}
+    given = [name for name, text in typed.items() if args.files and not _provided(name, text)]
+    if given:
         raise ParameterError(
             f"{given[0]} is for a spectrum without FILE: {args.files[0]!r} has its own model"
         )
@@ -292,25 +288,15 @@ def _draw(args: argparse.Namespace, out: Path) -> None:
         sweep = product.chosen(files.open(args.files[0], files.SWEEP), args.model, repr(args.files[0]))
         draw_spectrum(sweep, alpha, **look)
         return
-    p, p_star, a = ("1" if value is None else value for value in (args.p, args.p_star, args.a))
-    model = models.make(
-        one_width("p", p),
-        integer()("p_star", p_star),
-        number("a", a),
-        {
-            option.name: option.read(option.name, special[option.name])
-            for option in MODEL
-            if option.name in special
-        },
-    )
+    typed = {"p": "1", "p_star": "1", "a": "1"} | typed
+    read = {each.name: each.read(each.name, typed[each.name]) for each in ALONE if each.name in typed}
+    model = models.make(read.pop("p"), read.pop("p_star"), read.pop("a"), read)
     draw_spectrum(model, alpha, **look)
 
 
-def _provided(name: str, value: str | None) -> bool:
+def _provided(name: str, value: str) -> bool:
     """Whether an option says where a function of one's own lies: it is then at hand for the model of a file."""
-    if name not in own.KINDS or value is None:
-        return False
-    return own.read(name, value) is not None
+    return name in own.KINDS and own.read(name, value) is not None
 
 
 main = functools.partial(program.program, "plot", add_arguments, run, summary=SUMMARY, example=EXAMPLE)

@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bbp.analysis.estimates import ENDS, Estimate, columns, decimals, lines, with_interval
+from bbp.analysis.estimates import ENDS, Estimate, columns, decimals, held, lines, with_interval
 from bbp.analysis.finite_size import Crossing, alpha_zero_sampled, phi_crossing
 from bbp.analysis.summary import (
     estimates,
@@ -38,6 +38,7 @@ THEORY_N = "lowest", "lowest_error", "overlap", "overlap_error", "phi_group", "l
 WINDOW = 1.25  # alpha_0 is read off samples with alpha_BBP < alpha < WINDOW alpha_BBP
 METHODS = ("overlap", "continuation")  # of theory's alpha_0
 ZERO = [f"alpha_zero_sampled_{part}" for part in ("value", "error", "low", "high")]
+CROSSING = [f"crossing_alpha{end}" for end in ENDS]
 
 
 def compare(
@@ -138,20 +139,15 @@ def _zeros(sweep: xr.Dataset) -> dict[str, Any]:
 
 def crossings(comparison: xr.Dataset) -> list[Crossing]:
     """The crossings of phi that a comparison holds."""
-    names = (
-        "crossing_n_small",
-        "crossing_n_large",
-        *(f"crossing_alpha{end}" for end in ENDS),
-        "crossing_found",
-    )
-    rows = zip(*(comparison[name].values.tolist() for name in names), strict=True)
-    return [Crossing((small, large), Estimate(*alpha), share) for small, large, *alpha, share in rows]
+    pairs = zip(comparison.crossing_n_small.values, comparison.crossing_n_large.values, strict=True)
+    sizes = [(int(small), int(large)) for small, large in pairs]
+    rows = zip(sizes, held(comparison, CROSSING), comparison.crossing_found.values.tolist(), strict=True)
+    return [Crossing(*row) for row in rows]
 
 
 def zeros(comparison: xr.Dataset) -> dict[int, Estimate]:
     """alpha_0 of samples that a comparison holds, by N."""
-    rows = zip(*(comparison[name].values.tolist() for name in ZERO), strict=True)
-    return {n: Estimate(*row) for n, row in zip(comparison.alpha_zero_n.values.tolist(), rows, strict=True)}
+    return dict(zip(comparison.alpha_zero_n.values.tolist(), held(comparison, ZERO), strict=True))
 
 
 WIDTHS = {  # of the table's columns

@@ -26,6 +26,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri, stdtrit
 
@@ -70,6 +71,11 @@ def columns(
     cells = np.array(estimates, dtype=np.float64)
     cells = cells if cells.ndim > len(dims) else np.empty((*cells.shape, 4))
     return {name + end: (dims, cells[..., k], {} if end else attrs or {}) for k, end in enumerate(ENDS)}
+
+
+def held(found: xr.Dataset, names: Sequence[str]) -> list[Estimate]:
+    """The estimates whose numbers, in order, are in these variables of one dimension."""
+    return [Estimate(*row) for row in zip(*(found[name].values.tolist() for name in names), strict=True)]
 
 
 def from_replicates(value: float, replicates: ArrayLike) -> Estimate:
@@ -249,6 +255,16 @@ def lines(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Any]], gap
     heads = gap.join(f"{head:{place}}" for (head, _), place in zip(columns, places, strict=True))
     told = (gap.join(map(cell, row, forms, places)) for row in rows)
     return [line.rstrip() for line in (heads, *told)]
+
+
+def ranged(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of text as lines, every column as wide as the widest of its cells; a row may end early.
+
+    >>> ranged([("f", "chi2", "c"), ("1/N", "2")])
+    ['f    chi2  c', '1/N  2']
+    """
+    wide = [max(len(row[k]) for row in rows if k < len(row)) for k in range(len(rows[0]))]
+    return ["  ".join(f"{cell:<{wide[k]}}" for k, cell in enumerate(row)).rstrip() for row in rows]
 
 
 def with_interval(value: float, low: float, high: float) -> str:

@@ -226,25 +226,18 @@ class _Profile:
 
     def ends(self, reach: Mapping[str, float], best: float) -> dict[str, tuple[float, float]]:
         """Where each parameter's profile, chi-square least over the others, has risen by reach^2; NaN where it does not."""
-        values, variances, least = self.solved(np.array([best]))
+        least = float(self.chi2(np.array([best]))[0])
         found = {}
         for name in self.names:
-            if "exponent" not in self.names:
+            low = high = best
+            if "exponent" in self.names:
+                level = least + reach[name] ** 2
+                low, high = (self._end(best, level, side) for side in (FLATTEST, STEEPEST))
+            if name != "exponent":
                 index = 0 if name == "limit" else 1
-                half = reach[name] * math.sqrt(variances[0, index])
-                found[name] = float(values[0, index] - half), float(values[0, index] + half)
-                continue
-            low, high = (
-                self._end(best, float(least[0]) + reach[name] ** 2, side) for side in (FLATTEST, STEEPEST)
-            )
-            if name != "exponent" and math.isfinite(low + high):
-                index = 0 if name == "limit" else 1
-                x = np.append(np.linspace(low, high, GRID), best)
-                at, spread, chi2 = self.solved(x)
+                at, spread, chi2 = self.solved(np.append(np.linspace(low, high, GRID), best))
                 half = np.sqrt(spread[:, index] * (reach[name] ** 2 - chi2 + least).clip(0))
                 low, high = float((at[:, index] - half).min()), float((at[:, index] + half).max())
-            elif name != "exponent":
-                low = high = math.nan
             found[name] = low, high
         return found
 

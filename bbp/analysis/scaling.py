@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from bbp.analysis.estimates import ENDS, FEWEST, NOTHING, columns, decimals, fraction, matched
+from bbp.analysis.estimates import ENDS, FEWEST, NOTHING, columns, decimals, fraction, matched, ranged
 from bbp.analysis.finite_size import rise
 from bbp.analysis.laws import FREE, REJECTED, SHAPES, fit_law, verdict
 from bbp.analysis.recovery import recovery
@@ -289,10 +289,7 @@ def _row(row: xr.Dataset) -> list[str]:
     lines.append("  " + ", ".join(f"{value} ± {error}" for value, error in data))
     cells = [["f", "chi2/degrees", "probability", *(["limit"] if free else []), "c", "x"]]
     cells += [[law, *_cells(row.sel(law=law), law, free)] for law in row.law.values.tolist()]
-    wide = [max(len(line[k]) for line in cells if k < len(line)) for k in range(len(cells[0]))]
-    lines += [
-        "  " + "  ".join(f"{cell:<{wide[k]}}" for k, cell in enumerate(line)).rstrip() for line in cells
-    ]
+    lines += [f"  {line}" for line in ranged(cells)]
     law, why = row.verdict.item(), row.why.item()
     if not law:
         return [*lines, f"  not decided: {why}"]

@@ -6,7 +6,7 @@ import argparse
 import json
 import math
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 import xarray as xr
 
 from bbp.analysis import summary
+from bbp.analysis.estimates import ranged
 from bbp.console import program
 from bbp.console.messages import FileError, duration
 from bbp.engine.parts import Parts
@@ -91,7 +92,7 @@ def about(found: xr.Dataset) -> str:
     return aligned(lines)
 
 
-def listed(found: xr.Dataset) -> Iterable[str]:
+def listed(found: xr.Dataset) -> list[str]:
     """A line for each variable, with what it is over, its type and what it is."""
     rows = [("variable", "over", "type", "what it is")]
     for name, values in found.data_vars.items():
@@ -99,10 +100,7 @@ def listed(found: xr.Dataset) -> Iterable[str]:
         kind = "text" if values.dtype.kind in "OUT" else str(values.dtype)
         words = str(values.attrs.get("long_name", ""))
         rows.append((str(name), f"({dims})" if dims else "one value", kind, words))
-    wide = [max(len(row[column]) for row in rows) for column in range(3)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, [*wide, 0], strict=True)]
-        yield "  ".join(cells).rstrip()
+    return ranged(rows)
 
 
 def aligned(lines: Mapping[str, str]) -> str:

@@ -226,21 +226,22 @@ def build_phi(effort: Effort) -> Arrays:
         threshold = theory.threshold(model).alpha
         alpha = rounded(np.linspace(*PHI_RANGES[kind], 9) * threshold)
         hits = np.array([sampled(model, n, alpha, samples, effort.seed)["hit"] for n in sizes])
-        phi = [[fraction(cell) for cell in row] for row in hits]
+        phi, phi_error, *_ = np.moveaxis(np.apply_along_axis(fraction, -1, hits), -1, 0)
         crossings = [
             phi_crossing(alpha, (hits[i], hits[j]), (sizes[i], sizes[j]), rng).alpha
             for i, j in pairwise(range(len(sizes)))
         ]
+        crossing, crossing_error, *_ = np.array(crossings).reshape(-1, 4).T
         zero = alpha_zero(model)
         name = f"{kind}_alpha"
         arrays |= {
             name: ((name,), alpha),
             f"{kind}_hit": (("n", name, "sample"), hits),
-            f"{kind}_phi": (("n", name), np.array([[e.value for e in row] for row in phi])),
-            f"{kind}_phi_error": (("n", name), np.array([[e.error for e in row] for row in phi])),
+            f"{kind}_phi": (("n", name), phi),
+            f"{kind}_phi_error": (("n", name), phi_error),
             f"{kind}_theory": (("n", name), predicted_phi(model, sizes, alpha)),
-            f"{kind}_crossing": ("pair", np.array([c.value for c in crossings])),
-            f"{kind}_crossing_error": ("pair", np.array([c.error for c in crossings])),
+            f"{kind}_crossing": ("pair", crossing),
+            f"{kind}_crossing_error": ("pair", crossing_error),
             f"{kind}_alpha_bbp": np.float64(threshold),
             f"{kind}_alpha_0": np.float64(np.nan if zero is None else zero),
         }
@@ -306,15 +307,12 @@ def build_thresholds(effort: Effort) -> Arrays:
         limit = theory.threshold(model).alpha
         alpha = rounded(np.linspace(*THRESHOLD_RANGES[kind], 7) * limit)
         hits = [sampled(model, size, alpha, samples, effort.seed + 1)["hit"] for size in sizes]
-        halves = [midpoint(alpha, h, rng) for h in hits]
-        errors = np.array([half.error for half in halves])  # none where samples do not settle it
+        halves, errors, *_ = np.array([midpoint(alpha, h, rng) for h in hits]).T
         arrays |= {
             f"{kind}_alpha": ("n", np.array([each.alpha for each in found])),
             f"{kind}_error": ("n", np.array([each.error for each in found])),
-            f"{kind}_sampled": (
-                ("sampled_n",),
-                np.where(np.isfinite(errors), [half.value for half in halves], np.nan),
-            ),
+            # none where samples do not settle it
+            f"{kind}_sampled": ("sampled_n", np.where(np.isfinite(errors), halves, np.nan)),
             f"{kind}_sampled_error": ("sampled_n", errors),
             f"{kind}_limit": np.float64(limit),
         }

@@ -85,8 +85,8 @@ def threshold(data: Data, i: int, j: int) -> Estimate:
 
 def thresholds(data: Data, i: int) -> tuple[Array, Array]:
     """`threshold` and its error (n,) at every N, for p number i."""
-    found = [threshold(data, i, j) for j in range(len(data["n"]))]
-    return np.array([each.value for each in found]), np.array([each.error for each in found])
+    value, error, *_ = np.array([threshold(data, i, j) for j in range(len(data["n"]))]).T
+    return value, error
 
 
 @figure("recovery", build_recovery)
@@ -123,7 +123,7 @@ def recovery(data: Data) -> Figure:
 
 def _shares(ax: Axes, data: Data, i: int, j: int, label: str) -> None:
     alpha, found = share(data, i, j)
-    value, low, high = (np.array([getattr(e, part) for e in found]) for part in ("value", "low", "high"))
+    value, _, low, high = np.array(found).T
     ax.errorbar(
         alpha, value, yerr=np.stack([value - low, high - value]).clip(0), color=style.colour(j), marker=style.marker(j),
         linewidth=0.8, elinewidth=0.9, label=label,

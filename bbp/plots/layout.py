@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -61,19 +61,6 @@ def figure(
     for ax in every[max(count - columns, 0) : count]:
         ax.tick_params(labelbottom=True)
     return fig, lettered(every[:count])
-
-
-def filled(drawn: Sequence[Callable[[Axes], object]], width: str, above: float, row: float) -> Figure:
-    """Panels over alpha in a grid, filled, with their legend above; a row is so many inches high."""
-    columns = 2 if width == "double" else 1
-    height = above + row * -(-len(drawn) // columns)
-    fig, axes = figure(len(drawn), height, width, columns, sharex="col")
-    for ax, draw in zip(axes, drawn, strict=True):
-        draw(ax)
-    for ax in axes[:-columns]:
-        ax.set_xlabel("")
-    legend_above(fig, axes, 2 * columns)
-    return fig
 
 
 def lettered(axes: list[Axes]) -> list[Axes]:

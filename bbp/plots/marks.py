@@ -24,18 +24,9 @@ ALPHA = r"$\alpha = M/N$"
 THEORY = r"outlier and its $q^2$, $N = \infty$"
 
 
-def sampled_points(
-    ax: Axes,
-    alpha: ArrayLike,
-    values: ArrayLike,
-    *,
-    index: int = 0,
-    count: int = 0,
-    filled: bool = True,
-    label: str | None = None,
-) -> ErrorbarContainer:
-    """Means over samples with standard errors, values (alpha, sample); `index`, of `count` curves, picks colour and marker."""
-    return points(ax, alpha, *mean_and_error(values), index=index, count=count, filled=filled, label=label)
+def sampled_points(ax: Axes, alpha: ArrayLike, values: ArrayLike, **look: Any) -> ErrorbarContainer:
+    """Means over samples with standard errors, values (alpha, sample); look: of `points`, such as `index` and `label`."""
+    return points(ax, alpha, *mean_and_error(values), **look)
 
 
 def points(

@@ -61,21 +61,26 @@ def name_lack(ax: Axes, sources: Mapping[str, xr.Dataset]) -> None:
             layout.title(ax, LACKS.get(one.kind, f"theory: {one.kind}"))
 
 
-def sweep_figure(sweeps: xr.Dataset | Mapping[str, xr.Dataset], *, width: str = "double") -> Figure:
-    """Lowest eigenvalue and squared overlap of samples against alpha, with the theory of their N and of N = infinity.
+def figure(results: xr.Dataset | Mapping[str, xr.Dataset], *, width: str = "double") -> Figure:
+    """Lowest eigenvalue and squared overlap of samples against alpha, with the theory of their N and of N = infinity; of
+    comparisons phi and the gap too, with bootstrap errors (phi: 95 % intervals); and observables of one's own.
 
     Points: means over samples of the lowest eigenvalue, and of q2 averaged over the p p_star lowest eigenvectors, the ones
     that leave the bulk together; open points are the (p p_star + 1)-th eigenvalue, the lowest that stays.
-    Coloured lines and bands: finite-N theory, the mean over draws, its error, and wider one draw's scatter. Several sweeps,
+    Coloured lines and bands: finite-N theory, the mean over draws, its error, and wider one draw's scatter. Several results,
     each of one model, are told apart by their names.
     """
-    return layout.filled(panels(sweeps), width, 0.5, 2.5 if width == "double" else 2.2)
-
-
-def compare_figure(comparisons: xr.Dataset | Mapping[str, xr.Dataset], *, width: str = "double") -> Figure:
-    """Lowest eigenvalue, q2, phi, gap and observables of one's own of comparisons; the same with bootstrap errors (phi: 95 %
-    intervals)."""
-    return layout.filled(panels(comparisons), width, 0.4, 2.3 if width == "double" else 2.05)
+    drawn, columns = panels(results), 2 if width == "double" else 1
+    compared = is_compared(next(iter(named(results).values())))
+    above, rows = (0.4, (2.05, 2.3)) if compared else (0.5, (2.2, 2.5))
+    height = above + rows[columns - 1] * -(-len(drawn) // columns)
+    fig, axes = layout.figure(len(drawn), height, width, columns, sharex="col")
+    for ax, draw in zip(axes, drawn, strict=True):
+        draw(ax)
+    for ax in axes[:-columns]:
+        ax.set_xlabel("")
+    layout.legend_above(fig, axes, 2 * columns)
+    return fig
 
 
 def panels(results: xr.Dataset | Mapping[str, xr.Dataset]) -> list[Callable[[Axes], list[Artist]]]:
@@ -171,27 +176,17 @@ def panel(ax: Axes, results: xr.Dataset | Mapping[str, xr.Dataset], name: str) -
     ax.set_ylabel(_ordinate(name, sources, group))
 
 
-def measured(
-    ax: Axes,
-    comparison: xr.Dataset,
-    name: str,
-    row: int,
-    *,
-    label: str | None,
-    filled: bool = True,
-    index: int | None = None,
-    count: int = 0,
-) -> ErrorbarContainer:
-    """One observable of one size, number `row`, of a comparison with bootstrap errors, a share (phi) with its 95 % interval.
+def measured(ax: Axes, averages: xr.Dataset, name: str, row: int, **look: Any) -> ErrorbarContainer:
+    """One observable of one size, number `row`, of a comparison with bootstrap errors, a share (phi) with its 95 % interval;
+    or of a sweep that is `averaged`.
 
-    index   of its colour and marker, of `count`; that of the row where not given
+    look   of `bbp.plots.marks.points`; `index` is that of the row where not given
     """
-    value, error = (comparison[f"{name}{part}"].values[row] for part in ("", "_error"))
+    value, error = (averages[f"{name}{part}"].values[row] for part in ("", "_error"))
     if name.startswith("phi"):
-        low, high = (comparison[f"{name}{part}"].values[row] for part in ("_low", "_high"))
+        low, high = (averages[f"{name}{part}"].values[row] for part in ("_low", "_high"))
         error = np.stack([value - low, high - value])
-    look: dict[str, Any] = {"count": count, "filled": filled, "label": label}
-    return points(ax, comparison.alpha.values, value, error, index=row if index is None else index, **look)
+    return points(ax, averages.alpha.values, value, error, **{"index": row, **look})
 
 
 def _finite(

@@ -18,7 +18,7 @@ from bbp.exports.tables import tables
 from bbp.files import dataset, product, variables
 from bbp.plots import style
 from bbp.plots import sweep as sweep_plots
-from bbp.plots.sweep import compare_figure
+from bbp.plots.sweep import figure as compare_figure
 from tests.bbp.conftest import made_up_sweep
 from theory.checks import ParameterError
 from theory.exact.outliers import teacher_branch

@@ -98,7 +98,7 @@ def test_what_is_not_drawn_is_not_in_the_legend(made_up):
     none = {f"theory_{name}": ("alpha", np.full(3, np.nan)) for name in ("edge", "outlier", "overlap")}
     model = models.record(Network(loss="squared")) | {"alpha_bbp": np.nan, "kind": "no edge"}
     sweep = made_up(Committee(1, 1, 1.0)).assign(none).assign_attrs(model)
-    figure = sweep_plots.sweep_figure(sweep)
+    figure = sweep_plots.figure(sweep)
     legend = [entry.get_text() for entry in figure.legends[0].get_texts()]
     assert legend == [f"{what}, $N = {n}$" for n in (20, 40) for what in ("samples", r"$\lambda_{2}$")]
     titles = [ax.get_title(loc="right").replace("\n", " ") for ax in figure.axes]

@@ -9,7 +9,7 @@ import bbp as package
 from bbp.analysis import comparison
 from bbp.experiments import models, own
 from bbp.files import dataset
-from bbp.plots.sweep import compare_figure
+from bbp.plots.sweep import figure as compare_figure
 from bbp.sweep import PROGRAM
 from theory import Network, ParameterError
 
