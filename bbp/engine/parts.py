@@ -59,7 +59,7 @@ class Parts:
         self.path.mkdir(parents=True, exist_ok=True)
         # Looked for before the plan: a task that begins beside this one writes its plan first and its parts after.
         found = any(self.path.glob("*.npz"))
-        wanted = experiment.records()
+        wanted = experiment.records
         if not self.exist():
             if found:
                 raise FileError(

@@ -269,7 +269,7 @@ class Run:
 
         A run that is interrupted is kept until another is: the same experiment then goes on from there.
         """
-        records = canonical([self.experiment.name, self.experiment.records()])
+        records = canonical([self.experiment.name, self.experiment.records])
         self.results = _interrupted.pop(records, self.results)
         _interrupted.clear()
         try:
@@ -320,7 +320,7 @@ class Run:
             found, records = experiment.load(out, self.locking)
         except FileError as error:
             raise FileError(f"{error} (--force replaces it)") from None
-        difference = differences(records, experiment.records(), experiment.defaults)
+        difference = differences(records, experiment.records, experiment.defaults)
         if difference:
             raise FileError(
                 f"{str(out)!r} holds another {experiment.name}: {difference} (--force replaces it)"

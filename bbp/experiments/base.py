@@ -66,6 +66,7 @@ class Experiment(ABC):
         """Samples a point, at most."""
         return self.settings["samples"]
 
+    @property
     def records(self) -> list[dict[str, Any]]:
         """What two runs must agree on, as plain data, one record a model."""
         return [self.settings]

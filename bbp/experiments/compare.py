@@ -62,12 +62,9 @@ class CompareExperiment(Experiment):
         return max(sweep.sizes["alpha"] for sweep in self.sweeps)
 
     @cached_property
-    def _records(self) -> list[dict[str, Any]]:
-        return [models.record(models.of(s)) | {"data": _checksum(s)} | self.settings for s in self.sweeps]
-
     def records(self) -> list[dict[str, Any]]:
         """Of each model: itself, the checksum of its samples, and the settings."""
-        return self._records
+        return [models.record(models.of(s)) | {"data": _checksum(s)} | self.settings for s in self.sweeps]
 
     def points(self, results: Results) -> Iterator[Point]:
         """Every model and N that the theory knows, if draws were asked for."""
@@ -99,7 +96,7 @@ class CompareExperiment(Experiment):
         found = []
         for index, sweep in enumerate(self.sweeps):
             compared = comparison.compare(sweep, theory_n=self._theory_n(results, index), **self.settings)
-            config = json.dumps(self._records[index] | {"files": list(self.files)})
+            config = json.dumps(self.records[index] | {"files": list(self.files)})
             found.append(compared.assign_attrs(config=config, finished=int(finished)))
         return found if len(found) > 1 else found[0]
 

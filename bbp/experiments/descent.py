@@ -147,6 +147,7 @@ class DescentExperiment(Experiment):
         """Student, teacher and normalisation."""
         return models.build(self.settings)
 
+    @property
     def records(self) -> list[dict[str, Any]]:
         """The settings and the stream of draws."""
         return [{**self.settings, "prng": STREAM}]
@@ -193,7 +194,7 @@ class DescentExperiment(Experiment):
             "seconds": sum(unit.seconds for unit in results.units),
         }
         found = self.over(results, points, axes, OUTER).assign_attrs(attributes)
-        return described(found.assign_attrs(self.origin(results, points, self.records()[0])))
+        return described(found.assign_attrs(self.origin(results, points, self.records[0])))
 
     def table(self, found: xr.Dataset) -> str:
         """Recovery against alpha."""

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -96,25 +97,27 @@ class SweepExperiment(Experiment):
         """Whether points are judged as wholes."""
         return self.settings["target_error"] is not None
 
+    @cached_property
     def records(self) -> list[dict[str, Any]]:
-        """The configuration of every model: what its file stores, and what two runs must agree on."""
-        return [self.record(index) for index in range(len(self.models))]
+        """The configuration of every model: what its file stores, and what two runs must agree on.
 
-    def record(self, index: int) -> dict[str, Any]:
-        """That of one model: its own record states what the model is; of observables it has what they are made of, too."""
+        The model's own record states what it is; of observables there is what they are made of, too.
+        """
         plain = {name: value for name, value in self.settings.items() if name not in models.DEFAULTS}
         if self.observables:
             plain["observable_source"] = [text.entry.source for text in self.settings["observable"]]
             plain["observable_of"] = ["eigenpair" if one.of_pairs else "sample" for one in self.observables]
-        own = {"alpha_grid": list(self.alphas[index]), "eigenpairs": self.eigenpairs[index], "prng": STREAM}
-        return plain | models.record(self.models[index]) | own
+        return [
+            plain | models.record(model) | {"alpha_grid": list(alphas), "eigenpairs": pairs, "prng": STREAM}
+            for model, alphas, pairs in zip(self.models, self.alphas, self.eigenpairs, strict=True)
+        ]
 
     def record_of(self, point: Point) -> dict[str, Any]:
         """Model, N, alpha, seed, stream and all settings but those of the grid."""
         index, n, alpha = point
         if not 0 <= index < len(self.models):
             raise ValueError("this sweep has no such point")
-        record = {name: value for name, value in self.record(index).items() if name not in PER_POINT}
+        record = {name: value for name, value in self.records[index].items() if name not in PER_POINT}
         return record | {"n": n, "alpha": alpha}
 
     def points(self, results: Results) -> Iterator[Point]:
@@ -200,7 +203,7 @@ class SweepExperiment(Experiment):
                 )
         attributes = {name: self.settings[name] for name in ("seed", "dtype")}
         attributes |= {"device": devices(units), "prng": STREAM}
-        origin = self.origin(results, points, self.record(index))
+        origin = self.origin(results, points, self.records[index])
         return with_theory(found.assign_attrs(attributes | origin), model)
 
     def table(self, found: xr.Dataset) -> str:

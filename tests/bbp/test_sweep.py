@@ -199,7 +199,7 @@ def test_every_option_of_the_table_is_one_of_the_command():
     names = {action.dest for action in parser._actions} - {"help", "config"}
     assert names == {option.name for option in SWEEP} and set(SOLVERS) == {"auto", *sampling.SOLVERS}
     decides = {option.name for option in SWEEP if option.decides} - {"a_grid", *models.DEFAULTS}
-    assert set(PROGRAM.experiment({}).record(0)) == decides | {"prng"}
+    assert set(PROGRAM.experiment({}).records[0]) == decides | {"prng"}
 
 
 WITHOUT_JAX = """

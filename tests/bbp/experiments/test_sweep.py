@@ -38,8 +38,8 @@ def test_files_and_parts_of_before_an_option_was_there_go_on(bbp, tiny, tmp_path
     assert bbp("sweep", *tiny, "--out", half, "--resume").code == 0
     assert len(count_samples) == 24  # the other half
     other = _with_options(monkeypatch, (*SWEEP, Option("stretch", 1.0, lambda *_: 2.0, "a factor")))
-    record = other.experiment({}).record(0)
-    assert differences([other.experiment({}).record(0)], [record]) == ""
+    record = other.experiment({}).records[0]
+    assert differences([other.experiment({}).records[0]], [record]) == ""
     old = {name: value for name, value in record.items() if name != "stretch"}
     assert differences([old], [record], {"stretch": 1.0}) == "stretch 1.0 there, 2.0 here"
 
@@ -52,11 +52,11 @@ def test_lists_make_a_product_with_a_grid_and_eigenpairs_for_each_model():
 
 def test_differences_are_told_in_words():
     there, here = (
-        PROGRAM.experiment({"seed": seed, "n": n}).records() for seed, n in ((0, "10,20"), (1, "10"))
+        PROGRAM.experiment({"seed": seed, "n": n}).records for seed, n in ((0, "10,20"), (1, "10"))
     )
     assert differences(there, there) == ""
     assert differences(there, here) == "n 10,20 there, 10 here; seed 0 there, 1 here"
-    other = PROGRAM.experiment({"alpha_grid": "0.8:2:5", "n": "10,20", "dtype": "float32"}).records()
+    other = PROGRAM.experiment({"alpha_grid": "0.8:2:5", "n": "10,20", "dtype": "float32"}).records
     grids = "alpha_grid 0.8..2 (4 points) there, 0.8..2 (5 points) here; dtype float64 there, float32 here"
-    assert differences(PROGRAM.experiment({"alpha_grid": "0.8:2:4", "n": "10,20"}).records(), other) == grids
-    assert "1 model(s) there, 2 here" == differences(there, PROGRAM.experiment({"p": "1,2"}).records())
+    assert differences(PROGRAM.experiment({"alpha_grid": "0.8:2:4", "n": "10,20"}).records, other) == grids
+    assert "1 model(s) there, 2 here" == differences(there, PROGRAM.experiment({"p": "1,2"}).records)
