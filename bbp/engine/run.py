@@ -379,7 +379,7 @@ class Run:
                             self.parts.save(result, self.experiment)
                         results.add(result)
                         last = result.first + result.count - 1
-                        name = f"{self.experiment.words(result.point)[1]}, {unit_of} {result.first} to {last}"
+                        name = f"{self.experiment.words(result.point)}, {unit_of} {result.first} to {last}"
                         log.debug("%s: %.3f s on %s (%s)", name, result.seconds, result.host, result.device)
                         progress.count(result.count, name)
                     process.check()
@@ -390,7 +390,7 @@ class Run:
         """Write the file; the parts have served then, unless a failed sample may want another try."""
         left = self.left
         if left and not self.partial:
-            first = self.experiment.words(next(iter(self.units())).point)[1]
+            first = self.experiment.words(next(iter(self.units())).point)
             raise RunError(
                 f"{left} {self.experiment.unit_of} are missing, the first at {first}:"
                 " run the missing tasks, or merge with --partial"

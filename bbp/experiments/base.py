@@ -25,6 +25,7 @@ UNIT_SECONDS = 4.0  # what a crash may cost; long against the few milliseconds t
 class Cost:
     """What a sample of a point takes, as far as that is known before.
 
+    row      of the dry run's table that the point belongs to, in a few words
     work     in any unit: estimates of time scale with it
     probe    a point like this one, small enough to be timed
     seconds  about, here on one core; None if it keeps several cores busy by itself, or nobody knows
@@ -32,6 +33,7 @@ class Cost:
     bytes    that one unit takes; 0 where it hardly matters
     """
 
+    row: str
     work: float
     probe: Point
     seconds: float | None = None
@@ -100,8 +102,8 @@ class Experiment(ABC):
         return
 
     @abstractmethod
-    def words(self, point: Point) -> tuple[str, str]:
-        """The row of the dry run's table that the point belongs to, and the point itself, each in a few words."""
+    def words(self, point: Point) -> str:
+        """The point in a few words."""
 
     @abstractmethod
     def assemble(self, results: Results) -> Any:

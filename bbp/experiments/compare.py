@@ -104,16 +104,15 @@ class CompareExperiment(Experiment):
         """The table of every model."""
         return "\n\n".join(comparison.table(each) for each in each_model(found))
 
-    def words(self, point: Point) -> tuple[str, str]:
-        """Model and N, which are a row."""
-        words = f"{models.words(models.of(self.sweeps[point[0]]))} N={point[1]}"
-        return words, words
+    def words(self, point: Point) -> str:
+        """Model and N."""
+        return f"{models.words(models.of(self.sweeps[point[0]]))} N={point[1]}"
 
     def cost(self, point: Point, hints: Mapping[str, Any]) -> Cost:
         """Of the draws at one alpha of the row: matrices of a few dozen rows gain nothing from threads of BLAS."""
         sweep = self.sweeps[point[0]]
         seconds = law_seconds(int(sweep.p), point[1], float(sweep.alpha.mean()), self.settings["draws"])
-        return Cost(seconds, (point[0], int(sweep.n.min())), seconds)
+        return Cost(self.words(point), seconds, (point[0], int(sweep.n.min())), seconds)
 
     def _theory_n(self, results: Results, index: int) -> dict[str, Any] | None:
         """The draws of a model over (n, alpha), NaN where there are none; None if none were asked for."""

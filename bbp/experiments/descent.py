@@ -200,18 +200,16 @@ class DescentExperiment(Experiment):
         """Recovery against alpha."""
         return recovery.table(found, self.threshold)
 
-    def words(self, point: Point) -> tuple[str, str]:
-        """N and start; N, start and alpha."""
-        n, start, alpha = point
-        return f"N={n} {start}", f"n = {n}, {start}, alpha = {alpha:g}"
+    def words(self, point: Point) -> str:
+        """N, start and alpha."""
+        return f"n = {point[0]}, {point[1]}, alpha = {point[2]:g}"
 
     def cost(self, point: Point, hints: Mapping[str, Any]) -> Cost:
         """A gradient step's products with the data, in the same number of steps everywhere."""
         n, start, alpha = point
         least = max(self.model.p_star + 1, -(-self.settings["eigenpairs"] // int(self.model.p)) + 1, 50)
-        return Cost(
-            float(alpha) * float(n) ** 2, (min(n, least), start, alpha), bytes=self._bytes(n, alpha, hints)
-        )
+        work, probe = float(alpha) * float(n) ** 2, (min(n, least), start, alpha)
+        return Cost(f"N={n} {start}", work, probe, bytes=self._bytes(n, alpha, hints))
 
     def _bytes(self, n: int, alpha: float, hints: Mapping[str, Any]) -> int:
         """Bytes of a batch of descents."""

@@ -300,17 +300,18 @@ class PhaseExperiment(Experiment):
         """A few rows for each p."""
         return analysis.table(found)
 
-    def words(self, point: Point) -> tuple[str, str]:
-        """The map, or N; what the row is of."""
+    def words(self, point: Point) -> str:
+        """What the row is of."""
         of, n, p = point
-        return f"finite N={n}" if n else of, f"{MAPS[of].words or f'n = {n:.3g}'}, p = {p:g}"
+        return f"{MAPS[of].words or f'n = {n:.3g}'}, p = {p:g}"
 
     def cost(self, point: Point, hints: Mapping[str, Any]) -> Cost:
         """In milliseconds, roughly; draws of labels cost by their number. Thresholds at finite N are too long to be timed."""
-        each, work = MAPS[point[0]], NETWORK_COST
-        if each.computation is not MAP or _is_committee(self.settings):
-            work = each.cost * (self.settings["draws"] / 100 if point[1] else 1)
-        return Cost(work, ("curves", 0, float(self.settings["p"][0])))
+        of, n, _ = point
+        work = NETWORK_COST
+        if MAPS[of].computation is not MAP or _is_committee(self.settings):
+            work = MAPS[of].cost * (self.settings["draws"] / 100 if n else 1)
+        return Cost(f"finite N={n}" if n else of, work, ("curves", 0, float(self.settings["p"][0])))
 
     def _maps(self) -> list[str]:
         """Those that were asked for."""

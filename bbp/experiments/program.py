@@ -335,7 +335,7 @@ def describe(run: Run, how: Mapping[str, Any]) -> str:
     for point, size, runs in run.pending():
         lengths, cost = [stop - start for start, stop in runs], experiment.cost(point, run.hints)
         samples, units = sum(lengths), sum(-(-length // size) for length in lengths)
-        row = rows.setdefault(experiment.words(point)[0], [0, 0, 0, 0])
+        row = rows.setdefault(cost.row, [0, 0, 0, 0])
         row[:] = row[0] + 1, row[1] + samples, row[2] + units, cost.bytes
         work, closing = work + samples * cost.work, closing + cost.closing
         first = point if first is None and samples else first

@@ -210,10 +210,9 @@ class SweepExperiment(Experiment):
         """A block of rows for each model and N."""
         return "\n\n".join(summary.table(each) for each in split(found))
 
-    def words(self, point: Point) -> tuple[str, str]:
-        """Model and N; N and alpha."""
-        index, n, alpha = point
-        return f"{models.words(self.models[index])} N={n}", f"n = {n}, alpha = {alpha:g}"
+    def words(self, point: Point) -> str:
+        """N and alpha."""
+        return f"n = {point[1]}, alpha = {point[2]:g}"
 
     def cost(self, point: Point, hints: Mapping[str, Any]) -> Cost:
         """By the solver that will be taken. A core a sample is best for dense matrices of order up to SIDE_BY_SIDE."""
@@ -227,6 +226,7 @@ class SweepExperiment(Experiment):
             draws = draws_of(model, self.settings["n"], np.asarray(self.alphas[index]), n)
             closing = law_seconds(p, n, alpha, draws) / allotted()
         return Cost(
+            f"{models.words(model)} N={n}",
             seconds,
             (index, max(min(n, size // p), least), alpha),
             seconds if p * n <= SIDE_BY_SIDE and solver == "dense" else None,

@@ -346,7 +346,7 @@ def faults():
 
 mapped = faults()
 print(process.keep_memory(), mapped, (faults(), faults())[1])
-import bbp.experiments.samples
+import bbp.engine.run, bbp.experiments.samples
 print(*(name for name in ("xarray", "pandas", "h5py") if name in sys.modules))
 """
 
