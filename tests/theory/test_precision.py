@@ -4,16 +4,15 @@ The table covers 50 models: a from 1e-6 to 100, p to 512 and inf, p_star to 50, 
 alpha within 1e-6 of alpha_BBP on both sides. A few of its entries are computed afresh here, all of them with -m slow.
 """
 
-import importlib.util
 import json
 import math
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import theory
+from tests.theory import oracle
 from theory.exact.averages import Widths, average, kernel_k, kernel_u, kernel_v, kernel_w
 from theory.exact.outliers import edge_gap
 from theory.exact.transition import threshold_map
@@ -28,15 +27,6 @@ def committee(row):
 
 def unit(model):
     return 1.0 if math.isinf(model.p) else 2 / model.p
-
-
-@pytest.fixture(scope="module")
-def oracle():
-    spec = importlib.util.spec_from_file_location("oracle", Path(__file__).with_name("oracle.py"))
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["oracle"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_table_is_wide_enough():
@@ -65,7 +55,7 @@ def test_model(row):
         assert branch.overlap[i] == pytest.approx(float(point["overlap"]), rel=1e-10, abs=0)
 
 
-def test_gap_of_edge_and_outlier(oracle):
+def test_gap_of_edge_and_outlier():
     """Their distance to 1e-9, even where it is 1e-12 of either: the strings carry 30 digits."""
     for row in TABLE:
         model = committee(row)
@@ -84,7 +74,7 @@ def test_gap_of_edge_and_outlier(oracle):
     "p, p_star, a, r",
     [(1, 1, 1e-4, 0.37), (2, 1, 0.3, 1e-7), (3, 5, 30.0, 0.0), (512, 1, 0.3, 2.0), (math.inf, 50, 1.0, 0.1)],
 )
-def test_averages(oracle, p, p_star, a, r):
+def test_averages(p, p_star, a, r):
     exact = oracle.averages(p, p_star, a, r)
     t = 1 / (1 + oracle.mp.mpf(r))
     expected = (exact.phi, exact.phi2 * t**2, t * (exact.phi - exact.y_phi), exact.y_phi2 * t**2)
@@ -97,7 +87,7 @@ def test_averages(oracle, p, p_star, a, r):
         assert value[0] == pytest.approx(float(right), rel=2e-14, abs=0)
 
 
-def test_oracle_quadrature_is_that_of_mpmath(oracle):
+def test_oracle_quadrature_is_that_of_mpmath():
     plain = oracle.by_adaptive_quadrature(2, 1, 0.3, 0.4, 3)
     ours = oracle._over_yhat(
         lambda x: oracle._over_y(1, oracle.mp.mpf(0.3), oracle.mp.mpf(0.4), 3, x), 2, 0.3
@@ -105,32 +95,32 @@ def test_oracle_quadrature_is_that_of_mpmath(oracle):
     assert abs(plain / ours - 1) < 1e-28
 
 
-def test_some_of_the_table_afresh(oracle):
+def test_some_of_the_table_afresh():
     for row in TABLE:
         if (row["p"], row["p_star"], row["a"]) in ((2, 1, 1.0), ("inf", 1, 1.0), (1, 1, 0.1)):
             model = committee(row)
             guess = oracle.threshold_root(Widths.of([model.p], model.p_star, model.a))[0]
             alpha, kind, jump = oracle.threshold(model.p, model.p_star, model.a, guess)
             assert kind == row["kind"]
-            assert same(oracle, alpha, row["alpha"]) and same(oracle, jump, row["jump"])
+            assert same(alpha, row["alpha"]) and same(jump, row["jump"])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("index", range(len(TABLE)))
-def test_table_afresh(oracle, index):
+def test_table_afresh(index):
     old = TABLE[index]
     model = committee(old)
     model = model.p, model.p_star, model.a
     alpha, kind, jump = oracle.threshold(*model, oracle.threshold_root(Widths.of([model[0]], *model[1:]))[0])
-    assert kind == old["kind"] and same(oracle, alpha, old["alpha"]) and same(oracle, jump, old["jump"])
+    assert kind == old["kind"] and same(alpha, old["alpha"]) and same(jump, old["jump"])
     for point in old["points"]:
         at = point["alpha"]
         value, kind, outlier, overlap = oracle.point(*model, at, *oracle.starts(model, at))
-        assert kind == point["edge_kind"] and same(oracle, value, point["edge"])
-        assert same(oracle, outlier, point["outlier"]) and same(oracle, overlap, point["overlap"])
+        assert kind == point["edge_kind"] and same(value, point["edge"])
+        assert same(outlier, point["outlier"]) and same(overlap, point["overlap"])
 
 
-def same(oracle, value, digits):
+def same(value, digits):
     """Equal to 24 digits, or both None. The last few of the 30 depend on where the secant method starts."""
     if value is None or digits is None:
         return value is None and digits is None

@@ -147,8 +147,11 @@ def test_records():
     assert Network(covariance=Covariance.of([1.0, 1.0])) == Network()
 
 
+WIDE = {"p": 2, "p_star": 2, "loss": "squared", "activation": "tanh"}
+
+
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "words"),
     [
         ({"p": 0}, "p must be an integer"),
         ({"activation": "cosine"}, "activation must be one of"),
@@ -167,12 +170,27 @@ def test_records():
         ({"p": math.inf, "overlap": 0.1}, "overlap must be 0"),
         ({"p": 2, "gram": [[1, 0], [0.5, 1]]}, "gram must be a symmetric"),
         ({"overlap": [[1.2]]}, "positive semidefinite"),
+        (WIDE | {"readout": (1.0,)}, "readout must be one number for each of 2 students, got shape (1,)"),
+        (WIDE | {"bias": (1.0, np.nan)}, "bias must"),
+        (WIDE | {"p": np.inf, "readout": (1.0, 1.0)}, "readout must not be given for p = inf"),
+        (WIDE | {"target": "product"}, "target must be a Target"),
+        (WIDE | {"target": PRODUCT, "p_star": 1}, "value of product must be a function"),
+        (WIDE | {"target": Target("u", lambda u, xp: u)}, "value of u must be one finite number"),
+        (
+            WIDE | {"target": Target("u1", lambda u, xp: u[..., 0], -0.5)},
+            "infimum and supremum of u1 must bound",
+        ),
+        (
+            WIDE | {"target": PRODUCT, "a": 0.5, "loss": "normalised"},
+            "a must be at least 1 for a product teacher",
+        ),
+        (WIDE | {"target": PRODUCT, "teacher_activation": "erf"}, "teacher_activation must be left"),
     ],
 )
-def test_refusals_are_one_clear_line(arguments, message):
-    with pytest.raises(ParameterError, match=message) as caught:
+def test_refusals_are_one_clear_line(arguments, words):
+    with pytest.raises(ParameterError) as caught:
         Network(**arguments)
-    assert "\n" not in str(caught.value)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("bad", [lambda x: x, lambda x, xp: x[:2], lambda x, xp: xp.sqrt(x - 100)])
@@ -293,26 +311,6 @@ def test_the_usual_readout_is_none_and_records_stay_as_they_were():
     assert Network.of(record, targets=[PRODUCT]) == OPPOSED
     assert hash(OPPOSED) == hash(Network.of(record, targets=[PRODUCT])) and route(OPPOSED) == "points"
     assert route(Network(2, 1, 0.5, readout=(0.4, 0.6))) == "points"
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"readout": (1.0,)}, "readout must be one number for each of 2 students, got shape (1,)"),
-        ({"bias": (1.0, np.nan)}, "bias must"),
-        ({"p": np.inf, "readout": (1.0, 1.0)}, "readout must not be given for p = inf"),
-        ({"target": "product"}, "target must be a Target"),
-        ({"target": PRODUCT, "p_star": 1}, "value of product must be a function"),
-        ({"target": Target("u", lambda u, xp: u)}, "value of u must be one finite number"),
-        ({"target": Target("u1", lambda u, xp: u[..., 0], -0.5)}, "infimum and supremum of u1 must bound"),
-        ({"target": PRODUCT, "a": 0.5, "loss": "normalised"}, "a must be at least 1 for a product teacher"),
-        ({"target": PRODUCT, "teacher_activation": "erf"}, "teacher_activation must be left"),
-    ],
-)
-def test_what_does_not_fit_is_refused_in_a_line(options, words):
-    with pytest.raises(ParameterError) as error:
-        Network(**{"p": 2, "p_star": 2, "loss": "squared", "activation": "tanh"} | options)
-    assert str(error.value).startswith(words) and "\n" not in str(error.value)
 
 
 def test_targets_are_refused_in_a_line():
