@@ -39,17 +39,6 @@ def test_every_exported_name_is_documented(site):
     assert not ours
 
 
-def test_every_documented_name_has_words(site):
-    reference, *_ = site
-    bare = [
-        f"{module.name}.{name}"
-        for module in reference.modules()
-        for name in module.names
-        if not (getattr(module.module, name).__doc__ or "").strip()
-    ]
-    assert not bare
-
-
 def test_a_module_that_was_added_is_seen(site):
     reference, *_ = site
     names = {module.name for module in reference.modules()}
