@@ -46,7 +46,7 @@ def finite(name: str, value: Any) -> Any:
 
 def real(name: str, value: Any) -> np.ndarray:
     """`value` as float64 array, however it comes (big-endian, narrow, a list); ParameterError if it is masked or no numbers."""
-    return np.asarray(_array(name, value, lambda v: np.ones(v.shape, bool), "real numbers"))
+    return np.asarray(_array(name, value, lambda v: True, "real numbers"))
 
 
 def upper_half_plane(name: str, value: Any) -> Any:

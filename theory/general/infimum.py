@@ -310,16 +310,19 @@ class _Search:
 
     def place(self, v: Array) -> tuple[Array, Array]:
         """x (n, d) and y (n,) of points."""
-        x = v[:, :-2]
-        return x, np.clip(v[:, -2] + np.where(v[:, -1] > 0, self.student(x), 0.0), *self.outputs)
+        return v[:, :-2], self._output(v, self.student(v[:, :-2]))
+
+    def _output(self, v: Array, yhat: Array) -> Array:
+        return np.clip(v[:, -2] + np.where(v[:, -1] > 0, yhat, 0.0), *self.outputs)
 
     def values(self, v: Array) -> Array:
         """The function, inf where it is undefined, where rounding swallows y - yhat, and nearer to the lower end of the
         outputs than the box allows."""
-        x, y = self.place(v)
+        x, yhat = v[:, :-2], self.student(v[:, :-2])
+        y = self._output(v, yhat)
         values = self.function(x, y)
         near = (y > self.outputs[0]) & (y - self.outputs[0] < self.box**-3)
-        lost = np.abs(v[:, -2]) < np.finfo(float).eps / _RESOLVED * np.abs(self.student(x))
+        lost = np.abs(v[:, -2]) < np.finfo(float).eps / _RESOLVED * np.abs(yhat)
         return np.where(np.isnan(values) | near | ((v[:, -1] > 0) & lost), np.inf, values)
 
     def _points(self, rng: np.random.Generator, d: int) -> tuple[Array, Array]:
@@ -352,8 +355,11 @@ class _Search:
         """Value and place of the minimum next to a point."""
         from scipy.optimize import minimize
 
+        row = v[None, :].copy()
+
         def at(w: Array) -> float:
-            value = float(self.values(np.append(w, v[-1])[None, :])[0])
+            row[0, :-1] = w
+            value = float(self.values(row)[0])
             return value if np.isfinite(value) else (1e300 if not value < 0 else -1e300)
 
         bounds = [(-self.box, self.box)] * (len(v) - 2) + [(-(self.box**4), self.box**4)]
