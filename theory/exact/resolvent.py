@@ -297,11 +297,11 @@ def _share(law: WeightLaw, alpha: float, u: Real, v: Real) -> tuple[Real, Real]:
 
 def _height(law: WeightLaw, alpha: float, u: Real, v: Real) -> Real:
     """v (n,) where the share is 1, from v where it is larger. Newton's method for 1/share as a function of v^2, which is
-    concave and rising (the share being a Stieltjes function of v^2): from below it rises to the solution without passing it.
+    concave and rising (the share being a Stieltjes function of v^2): from above it leads below, from there to the solution.
     A law of few digits may bend the share close to the axis: what leaves the bracket halves it, in the logarithm."""
     lower = v**2
     upper = np.full(u.size, alpha * abs(np.sum(law.mass / law.pole**2)))  # the share is below alpha E f^2/v^2
-    square, todo = lower.copy(), np.flatnonzero(lower < upper)
+    square, todo = np.sqrt(lower * np.maximum(lower, upper)), np.flatnonzero(lower < upper)
     for _ in range(NEWTON_STEPS):
         at = square[todo]
         share, slope = _share(law, alpha, u[todo], np.sqrt(at))
