@@ -324,8 +324,7 @@ def density_curve(
     *,
     digits: int | None = None,
 ) -> DensityCurve:
-    """The density from the left edge to where `mass` of the bulk is reached, at about `points` places, some 60 more for a
-    quadratic committee.
+    """The density from the left edge to where `mass` of the bulk is reached, at about `points` places.
 
     Half of the places crowd at the edge, where rho rises like a square root, half lie at equal shares of the mass. Weights
     unbounded below have no edge: the curve then starts where 1e-2 of the mass is reached. Places are steady to 1e-3 (see
@@ -381,7 +380,8 @@ def curve_places(
         rough = Resolvent(*_rules(model)[1][0](), alpha, model.levels())
         return _places(*_look(rough, edge, bulk), edge, points, mass, bulk)
     look, rho = looked_at(model, alpha, digits or DIGITS)
-    lam = _places(look, rho, edge, points, mass, bulk)
+    # Half of those of the look are about what is in reach of the mass.
+    lam = _places(look, rho, edge, max(points - len(look) // 2, points // 2), mass, bulk)
     # Those of the look too: equal shares of the mass may be too few beside 0, where the density may have no bound.
     return np.union1d(lam, look[(look < lam[-1]) & (look != 0)])
 
