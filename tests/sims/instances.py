@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from sims.backend import power_of_two
@@ -20,6 +21,13 @@ from sims.instance import Instance, draw_on_host, outputs, preactivations
 from sims.operator import HessianOperator
 from theory.model import Committee
 from theory.model.network import Network
+
+
+def quick_rows(names: str, *quick: Any, slow: Any) -> pytest.MarkDecorator:
+    """The test for each of these rows of a table, and for the slow ones where those are asked for."""
+    several = "," in names
+    marked = [pytest.param(*(row if several else [row]), marks=pytest.mark.slow) for row in slow]
+    return pytest.mark.parametrize(names, [*quick, *marked], ids=str)
 
 
 def host_draw(

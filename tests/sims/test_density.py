@@ -5,7 +5,7 @@ import pytest
 
 from sims.density import Quadrature, lanczos_quadrature, measure_of
 from sims.operator import hessian_operator
-from tests.sims.instances import Matrix, dense_hessian, host_draw, with_spectrum
+from tests.sims.instances import Matrix, dense_hessian, host_draw, quick_rows, with_spectrum
 from theory.checks import ParameterError
 from theory.exact.bulk import bulk_edge
 from theory.model import Committee
@@ -38,7 +38,7 @@ def test_density_within_its_error_of_the_whole_spectrum(case, found):
     assert np.max(error[exact > 0.05] / exact[exact > 0.05]) < 0.1
 
 
-@pytest.mark.parametrize("steps", [20, pytest.param(40, marks=pytest.mark.slow)])
+@quick_rows("steps", 20, slow=[40])
 def test_the_error_bar_is_the_error(steps):
     # scaled errors of 60 independent estimates at one point have mean square 1; sd of that mean square about
     # 0.21 with 15 degrees of freedom each: bounds at 4 sigma
@@ -99,7 +99,7 @@ def test_the_atom_is_treated_by_itself():
     )  # what a rule that does not know of the atom makes of it
 
 
-@pytest.mark.parametrize("steps", [*(pytest.param(s, marks=pytest.mark.slow) for s in (79, 200)), 82])
+@quick_rows("steps", 82, slow=[79, 200])
 def test_a_rank_below_the_number_of_steps(steps):
     """80 of 400 eigenvalues are not 0: the steps come to an end at 81, and what they found does not depend on how many
     more were allowed."""

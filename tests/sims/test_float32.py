@@ -11,6 +11,7 @@ from sims import checks, hessian
 from sims.checks import require_resolved, weight_spread
 from sims.instance import draw
 from sims.sampling import SOLVERS, sample_grid, sample_point
+from tests.sims.instances import quick_rows
 from theory.checks import ParameterError
 from theory.model import Committee
 from theory.model.network import Network
@@ -27,9 +28,7 @@ def double(drawn):
     return np.linalg.eigvalsh(upper + np.triu(upper, 1).T)
 
 
-@pytest.mark.parametrize(
-    ("p", "a"), [*(pytest.param(1, a, marks=pytest.mark.slow) for a in (1e-2, 2e-3)), (2, 1e-3)]
-)
+@quick_rows("p, a", (2, 1e-3), slow=[(1, 1e-2), (1, 2e-3)])
 @pytest.mark.parametrize("solver", ["dense", "krylov"])
 def test_what_is_allowed_is_right(p, a, solver):
     """Close to the limit: the lowest eigenvalues of float32 are those of the same numbers in float64, to 1e-3 of the lowest."""

@@ -8,6 +8,7 @@ from scipy import stats
 from sims import instance
 from sims.instance import draw_on_host
 from sims.threefry import row_block
+from tests.sims.instances import quick_rows
 from theory.checks import ParameterError
 from theory.model import Committee
 from theory.model.network import Network
@@ -21,7 +22,7 @@ def rows_of(alpha, **options):
     return np.asarray(drawn.data)[: drawn.m]
 
 
-@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.slow)])
+@quick_rows("dtype", "float64", slow=["float32"])
 def test_geometry(dtype):
     drawn = instance.draw(Committee(3, 2, 0.3), N, 2.5, dtype=dtype)
     eps = np.finfo(dtype).eps
@@ -146,14 +147,11 @@ def test_number_of_samples(alpha, n, m):
 NARROW, WIDE = (Committee(1, 1, 1.0), 30, 1.3), (Committee(3, 2, 0.5), 64, 0.7)
 
 
-@pytest.mark.parametrize(
-    ("model", "n", "alpha", "dtype"),
-    [
-        (*NARROW, "float64"),
-        (*WIDE, "float32"),
-        pytest.param(*NARROW, "float32", marks=pytest.mark.slow),
-        pytest.param(*WIDE, "float64", marks=pytest.mark.slow),
-    ],
+@quick_rows(
+    "model, n, alpha, dtype",
+    (*NARROW, "float64"),
+    (*WIDE, "float32"),
+    slow=[(*NARROW, "float32"), (*WIDE, "float64")],
 )
 def test_instances_drawn_on_the_host_are_those_drawn_apart(model, n, alpha, dtype):
     samples = [4, 0, 7, *range(20, 55)]  # more than share the making of their keys

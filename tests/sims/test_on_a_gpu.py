@@ -19,6 +19,7 @@ from sims.sampling import bytes_needed, preferred_solver, sample_point
 from sims.solvers.dense import _matrix_on_device, dense_bytes, lowest_dense
 from sims.solvers.krylov import solve_krylov
 from sims.threefry import row_halves
+from tests.sims.instances import quick_rows
 from theory.model import Committee
 
 MODEL = Committee(2, 1, 0.3)
@@ -30,15 +31,7 @@ def on_gpu(monkeypatch):
     return lambda: monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
 
 
-@pytest.mark.parametrize(
-    ("mesh", "stored"),
-    [
-        (None, True),
-        (row_mesh(), False),
-        pytest.param(None, False, marks=pytest.mark.slow),
-        pytest.param(row_mesh(), True, marks=pytest.mark.slow),
-    ],
-)
+@quick_rows("mesh, stored", (None, True), (row_mesh(), False), slow=[(None, False), (row_mesh(), True)])
 def test_products_agree(on_gpu, mesh, stored):
     vectors = np.random.default_rng(0).normal(size=(2, 40, 3))
     host = hessian_operator(draw(MODEL, 40, 2.0, seed=1, data=False), stored=stored, mesh=mesh)(vectors)
@@ -101,7 +94,7 @@ def test_sizes_and_solvers_are_those_of_the_card(on_gpu):
     assert chosen == ["dense", "dense", "krylov"]
 
 
-@pytest.mark.parametrize("p, p_star", [pytest.param(1, 1, marks=pytest.mark.slow), (2, 2)])
+@quick_rows("p, p_star", (2, 2), slow=[(1, 1)])
 def test_samples_agree_and_do_not_depend_on_their_company(on_gpu, p, p_star):
     """By the device's own routines: drawing, matrix, eigenpairs, overlaps. Matrices are solved together, always as many."""
     model = Committee(p, p_star, 0.3)
@@ -175,7 +168,7 @@ def test_the_plan_of_streamed_rows_holds_what_xla_plans(on_gpu):
     assert planned / 4 < drawn <= 1.01 * planned
 
 
-@pytest.mark.parametrize("parts", [["product"], pytest.param(list(gpu_large.PARTS), marks=pytest.mark.slow)])
+@quick_rows("parts", ["product"], slow=[list(gpu_large.PARTS)])
 def test_the_run_for_a_card_goes_on_where_it_was(tmp_path, capsys, parts):
     """`benchmarks/gpu_large.py` at toy sizes: every line measured over computed, and no part twice."""
     words = [

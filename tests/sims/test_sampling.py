@@ -13,7 +13,7 @@ from sims.krylov import Settings
 from sims.sampling import sample_grid, sample_point
 from sims.signal import student_shares
 from sims.solvers import Code, dense
-from tests.sims.instances import second_derivative
+from tests.sims.instances import quick_rows, second_derivative
 from theory.checks import ParameterError
 from theory.model import Committee
 from theory.model.network import Network
@@ -34,7 +34,7 @@ def by_hand(model, n, alpha, sample, seed):
     return values, q2
 
 
-@pytest.mark.parametrize("p, p_star", [(1, 1), pytest.param(2, 1, marks=pytest.mark.slow), (3, 2)])
+@quick_rows("p, p_star", (1, 1), (3, 2), slow=[(2, 1)])
 def test_samples_are_those_of_the_dense_matrix(p, p_star):
     model = Committee(p, p_star, 0.3)
     found = sample_point(model, 50, 2.5, [3, 0], 5)
@@ -48,16 +48,11 @@ def test_samples_are_those_of_the_dense_matrix(p, p_star):
         assert found.max_overlap_rank[row] == np.argmax(q2)
 
 
-@pytest.mark.parametrize(
-    ("batch", "dtype"),
-    [
-        (2, "float64"),
-        (5, "float32"),
-        *(
-            pytest.param(batch, dtype, marks=pytest.mark.slow)
-            for batch, dtype in ((1, "float64"), (5, "float64"), (1, "float32"), (2, "float32"))
-        ),
-    ],
+@quick_rows(
+    "batch, dtype",
+    (2, "float64"),
+    (5, "float32"),
+    slow=[(1, "float64"), (5, "float64"), (1, "float32"), (2, "float32")],
 )
 def test_bits_do_not_depend_on_batch_or_company(batch, dtype):
     together = sample_point(MODEL, 80, 1.3, range(5), 1, dtype=dtype, batch=batch)
@@ -233,20 +228,13 @@ def test_one_draw_serves_networks_that_differ_in_a_and_noise():
         sample_grid([points[0], (Network(2, 1, 2.0, "tanh", covariance="mp:0.5"), 3.0)], 20, eigenpairs=1)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "tol", "a"),
-    [
-        pytest.param("float64", 1e-9, 1e-60, marks=pytest.mark.slow),
-        ("float64", 1e-9, 1e59),
-        ("float32", 2e-5, 1e-60),
-        pytest.param("float32", 2e-5, 1e38, marks=pytest.mark.slow),
-        pytest.param("float64", 1e-9, 1e38, marks=pytest.mark.slow),
-        pytest.param("float32", 2e-5, 1e59, marks=pytest.mark.slow),
-        pytest.param("float32", 2e-5, 1e5, marks=pytest.mark.slow),
-        pytest.param("float64", 1e-9, 1e6, marks=pytest.mark.slow),
-    ],
+@quick_rows(
+    "dtype, a",
+    ("float64", 1e59),
+    ("float32", 1e-60),
+    slow=[("float64", a) for a in (1e-60, 1e6, 1e38)] + [("float32", a) for a in (1e5, 1e38, 1e59)],
 )
-def test_no_normalisation_is_too_large_or_small(a, dtype, tol):
+def test_no_normalisation_is_too_large_or_small(dtype, a):
     """a H tends to a limit as a grows, where F itself under- and its squares underflow; small a go as a = 0.
 
     Residuals shrink with H: by an absolute tolerance alone anything would be an eigenvector where a is large.
@@ -255,7 +243,7 @@ def test_no_normalisation_is_too_large_or_small(a, dtype, tol):
         with pytest.raises(ParameterError, match="dtype must be float64 at a = 1e-60: weights span"):
             sample_point(Committee(1, 1, a), 80, 3.0, [0], 0, dtype=dtype)
         return
-    near = Committee(1, 1, min(max(a, 1e-14), 1e14))
+    near, tol = Committee(1, 1, min(max(a, 1e-14), 1e14)), 2e-5 if dtype == "float32" else 1e-9
     exact = sample_point(near, 240, 3.0, [0], 0, dtype=dtype, solver="dense", eigenpairs=240)
     every = exact.eigenvalues[0] * max(near.a, 1.0)
     for solver in ("dense", "krylov"):

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from sims.sampling import sample_point
+from tests.sims.instances import quick_rows
 from theory import outliers
 from theory.general import Network, density, spectrum
 from theory.model import Committee
@@ -31,22 +32,15 @@ def signal_means(model, n, alpha, samples, seed=1):
     return found.eigenvalues.mean(axis=1), found.overlaps.mean(axis=1)
 
 
-@pytest.mark.parametrize(
+@quick_rows(
     "p, p_star, a, alpha, n, samples",
-    [
-        (1, 1, 0.5, 3.0, 100, 120),
-        (2, 2, 0.3, 5.0, 100, 40),
-        *(
-            pytest.param(*point, marks=pytest.mark.slow)
-            for point in (
-                (2, 1, 0.3, 2.5, 100, 120),
-                (2, 1, 1.0, 2.0, 100, 100),
-                (1, 1, 0.5, 3.0, 200, 120),
-                (2, 1, 0.3, 2.5, 200, 120),
-                (2, 1, 1.0, 2.0, 200, 100),
-                (2, 2, 0.3, 5.0, 200, 80),
-            )
-        ),
+    (1, 1, 0.5, 3.0, 100, 120),
+    (2, 2, 0.3, 5.0, 100, 40),
+    slow=[
+        *((2, 1, 0.3, 2.5, n, 120) for n in (100, 200)),
+        *((2, 1, 1.0, 2.0, n, 100) for n in (100, 200)),
+        (1, 1, 0.5, 3.0, 200, 120),
+        (2, 2, 0.3, 5.0, 200, 80),
     ],
 )
 def test_outlier_and_overlap(reference, p, p_star, a, alpha, n, samples):
@@ -58,7 +52,7 @@ def test_outlier_and_overlap(reference, p, p_star, a, alpha, n, samples):
     assert values.mean() < point["edge"]
 
 
-@pytest.mark.parametrize("n", [100, pytest.param(200, marks=pytest.mark.slow)])
+@quick_rows("n", 100, slow=[200])
 def test_outlier_and_overlap_beyond_a_discontinuous_transition(n):
     """p = 1, a = 2: the transition is at alpha = 1.690, with a jump of the overlap."""
     model = Committee(1, 1, 2.0)
@@ -123,13 +117,11 @@ def test_lowest_eigenvalue_and_shares(name):
         assert abs(values.mean() - theory) < 4.1 * error + (3 * abs(theory) + 1) / n
 
 
-@pytest.mark.parametrize(
-    ("model", "places"),
-    [
-        pytest.param(Network(a=2.0, activation="tanh"), (-0.2, 0.25, 1.4), marks=pytest.mark.slow),
-        (Network(a=2.0, covariance="levels:0.4@2,2.2@1"), (1.0, 3.0)),
-        (Network(2, a=2.0, activation="tanh"), (-0.6, 0.2, 0.6)),
-    ],
+@quick_rows(
+    "model, places",
+    (Network(a=2.0, covariance="levels:0.4@2,2.2@1"), (1.0, 3.0)),
+    (Network(2, a=2.0, activation="tanh"), (-0.6, 0.2, 0.6)),
+    slow=[(Network(a=2.0, activation="tanh"), (-0.2, 0.25, 1.4))],
 )
 def test_dense_samples_have_the_density(model, places):
     """24 samples of N = 150, windows of 0.2: 4 sigma of samples and 3 % for N and width (false alarm 3e-4 in all)."""

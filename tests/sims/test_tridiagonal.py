@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy.linalg import eigh
 
-from sims import hessian, instance, sampling, tridiagonal
+from sims import sampling, tridiagonal
 from sims.signal import signal_vectors
 from sims.solvers import Code
 from sims.solvers import dense as eigen
-from tests.sims.instances import host_draw
+from tests.sims.instances import dense_hessian, host_draw, quick_rows
 from theory.model import Committee
 
 
@@ -132,34 +132,24 @@ def test_rank_and_overlaps_are_those_of_the_whole_spectrum(monkeypatch, n, ks, k
             assert fast.signal.every is None
 
 
-def drawn_hessian(model, n, alpha, sample):
-    drawn = host_draw(model, n, alpha, sample=sample)
-    data, (lam, u) = np.asarray(drawn.data)[: drawn.m], instance.preactivations(drawn)
-    return hessian.dense_blas(data, model.weights(lam, model.outputs(u))), signal_vectors(
-        drawn.teacher, model.p
-    )
-
-
-@pytest.mark.parametrize(
+@quick_rows(
     "p, p_star, n, alpha, settles, samples",
-    [
-        (2, 1, 120, 2.5, True, 6),
-        (2, 1, 120, 0.8, False, 6),
-        (2, 2, 80, 8.0, None, 6),
-        (3, 2, 60, 0.2, None, 6),
-        *(
-            pytest.param(2, 1, n, alpha, settles, samples, marks=pytest.mark.slow)
-            for n, samples in ((200, 6), (400, 2))
-            for alpha, settles in ((2.5, True), (0.8, False))
-        ),
-        pytest.param(2, 2, 150, 8.0, None, 6, marks=pytest.mark.slow),
+    (2, 1, 120, 2.5, True, 6),
+    (2, 1, 120, 0.8, False, 6),
+    (2, 2, 80, 8.0, None, 6),
+    (3, 2, 60, 0.2, None, 6),
+    slow=[
+        *((2, 1, n, 2.5, True, samples) for n, samples in ((200, 6), (400, 2))),
+        *((2, 1, n, 0.8, False, samples) for n, samples in ((200, 6), (400, 2))),
+        (2, 2, 150, 8.0, None, 6),
     ],
 )
 def test_hessians_on_both_sides_of_the_threshold(p, p_star, n, alpha, settles, samples):
     """Settled without the whole spectrum well above the threshold and not below; the same answers as eigh on both sides."""
     model, k = Committee(p, p_star, 0.3), p * p_star + sampling.MARGIN
     for sample in range(samples):
-        matrix, signal = drawn_hessian(model, n, alpha, sample)
+        drawn = host_draw(model, n, alpha, sample=sample)
+        matrix, signal = dense_hessian(drawn), signal_vectors(drawn.teacher, p)
         values, vectors = eigh(matrix)
         q2 = np.sum((vectors.T @ signal) ** 2, axis=1)
         found = eigen.lowest_dense(matrix, k, signal)

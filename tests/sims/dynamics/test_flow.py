@@ -44,23 +44,34 @@ def test_a_step_is_the_damped_chebyshev_polynomial_and_stable(stages):
     assert 7.5 < errors[0] / errors[1] < 8.5
 
 
-def test_the_flow_is_that_of_an_ode_solver_to_its_accuracy():
+def distance_from_flow(rules):
+    """Root mean square of a weight's distance from gradient flow by LSODA, at the end of a descent."""
     model, data, y, student = problem(2, 15, 3.0, 1)
+    path = descend(model, data, y, student, rules)
     slope = jax.jit(partial(riemannian_gradient, model=model))
-    errors = []
-    for accuracy in (1e-3, 1e-5):
-        path = descend(model, data, y, student, Rules(steps=400, records=3, accuracy=accuracy))
-        flow = solve_ivp(
-            lambda _, w: -np.asarray(slope(w.reshape(2, 15), data[0], y[0])).ravel(),
-            (0, float(path.time[0, -1])),
-            np.asarray(student[0]).ravel(),
-            method="LSODA",
-            rtol=1e-9,
-            atol=1e-9,
-        ).y[:, -1]
-        errors.append(np.sqrt(np.mean((np.asarray(path.student[0, -1]).ravel() - flow) ** 2)))
-    # errors of steps add up, and shrink where the flow contracts
-    assert errors[0] < 10e-3 and errors[1] < 10e-5
+    flow = solve_ivp(
+        lambda _, w: -np.asarray(slope(w.reshape(2, 15), data[0], y[0])).ravel(),
+        (0, float(path.time[0, -1])),
+        np.asarray(student[0]).ravel(),
+        method="LSODA",
+        rtol=1e-9,
+        atol=1e-9,
+    ).y[:, -1]
+    return np.sqrt(np.mean((np.asarray(path.student[0, -1]).ravel() - flow) ** 2))
+
+
+@pytest.mark.parametrize("accuracy", [1e-3, 1e-5])
+def test_the_flow_is_that_of_an_ode_solver_to_its_accuracy(accuracy):
+    """Errors of steps add up, and shrink where the flow contracts."""
+    assert distance_from_flow(Rules(steps=400, records=3, accuracy=accuracy)) < 10 * accuracy
+
+
+def test_small_steps_follow_gradient_flow_to_first_order():
+    """Euler's method: half the step, half the error."""
+    first, second = (
+        distance_from_flow(Rules("steps", round(30 / share), records=3, share=share)) for share in (0.1, 0.05)
+    )
+    assert first < 0.02 and 0.3 < second / first < 0.7
 
 
 def test_flow_and_steps_end_at_the_same_place():

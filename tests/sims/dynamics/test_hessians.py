@@ -13,7 +13,7 @@ from sims.dynamics.problem import retract, tangent
 from sims.dynamics.run import descend_batch
 from sims.dynamics.samples import sample_descents
 from sims.dynamics.starts import used_by
-from tests.sims.instances import host_draw, loss_of
+from tests.sims.instances import host_draw, loss_of, quick_rows
 from theory.checks import ParameterError
 from theory.finite.quenched import quenched
 from theory.model import Committee, Network
@@ -78,13 +78,7 @@ def test_more_pairs_than_the_tangent_space_has_are_refused(drawn):
         hessians.lowest_along(drawn, student, most + 1)
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        pytest.param(Committee(2, 1, 0.7), marks=pytest.mark.slow),
-        Network(2, 1, 2.0, "tanh", noise=0.2, covariance="mp:0.5"),
-    ],
-)
+@quick_rows("model", Network(2, 1, 2.0, "tanh", noise=0.2, covariance="mp:0.5"), slow=[Committee(2, 1, 0.7)])
 def test_without_the_matrices_the_pairs_are_the_same(model):
     """Plain and Riemannian, by products alone, at a student far from the drawn one."""
     drawn = host_draw(model, 80, 3.0, seed=4)
@@ -106,15 +100,7 @@ def kept(dynamics, model=MODEL, n=60, alpha=3.0):
     return drawn, np.asarray(drawn.data, np.float64)[: drawn.m], y, path
 
 
-@pytest.mark.parametrize(
-    ("dynamics", "model"),
-    [
-        ("flow", MODEL),
-        ("steps", TANH),
-        pytest.param("flow", TANH, marks=pytest.mark.slow),
-        pytest.param("steps", MODEL, marks=pytest.mark.slow),
-    ],
-)
+@quick_rows("dynamics, model", ("flow", MODEL), ("steps", TANH), slow=[("flow", TANH), ("steps", MODEL)])
 def test_the_sum_of_forces_is_what_has_moved_the_students(dynamics, model):
     """w_t = c w_0 - X' f on each row, to rounding; forces vanish on rows that pad."""
     drawn, data, _, path = kept(dynamics, model)

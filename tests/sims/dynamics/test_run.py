@@ -9,14 +9,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.integrate import solve_ivp
 
 from sims import instance
 from sims.dynamics import hessians
 from sims.dynamics.flow import End, Rules
 from sims.dynamics.problem import retract, tangent
 from tests.sims.instances import descended as descend
-from tests.sims.instances import descents, hessian_product, host_draw, loss_of, riemannian_gradient
+from tests.sims.instances import (
+    descents,
+    hessian_product,
+    host_draw,
+    loss_of,
+    quick_rows,
+    riemannian_gradient,
+)
 from theory.model import Committee
 from theory.model.network import Network
 
@@ -77,30 +83,7 @@ def test_records_and_limits(every_step):
     assert spaced[0] == 0 and spaced[-1] == 1000 and list(spaced) == sorted(set(spaced)) and len(spaced) <= 21
 
 
-def test_small_steps_follow_gradient_flow_to_first_order():
-    model, data, y, student, _ = problem(p=2, n=15, alpha=3.0, samples=1)
-    errors, slope = [], jax.jit(partial(riemannian_gradient, model=model))
-    for share in (0.1, 0.05):
-        path = descend(model, data, y, student, Rules("steps", round(30 / share), records=3, share=share))
-        end = float(path.time[0, -1])
-        flow = solve_ivp(
-            lambda _, w: -np.asarray(slope(w.reshape(2, 15), data[0], y[0])).ravel(),
-            (0, end),
-            np.asarray(student[0]).ravel(),
-            method="DOP853",
-            rtol=1e-10,
-            atol=1e-10,
-        ).y[:, -1]
-        errors.append(np.abs(np.asarray(path.student[0, -1]).ravel() - flow).max())
-    assert errors[0] < 0.1
-    # Euler's method is of first order: half the step, half the error
-    assert 0.3 < errors[1] / errors[0] < 0.7
-
-
-@pytest.mark.parametrize(
-    ("p", "p_star"),
-    [pytest.param(1, 1, marks=pytest.mark.slow), (2, 1), (2, 2), pytest.param(4, 2, marks=pytest.mark.slow)],
-)
+@quick_rows("p, p_star", (2, 1), (2, 2), slow=[(1, 1), (4, 2)])
 def test_a_student_that_equals_the_teacher_stays(p, p_star):
     model, data, y, _, teacher = problem(p, p_star)
     student = np.tile(teacher, (1, p // p_star, 1))
@@ -125,7 +108,7 @@ def test_rows_of_zeros_change_nothing():
     np.testing.assert_allclose(padded.student, bare.student, atol=1e-9)
 
 
-@pytest.mark.parametrize("group", [1, *(pytest.param(group, marks=pytest.mark.slow) for group in (2, 3))])
+@quick_rows("group", 1, slow=[2, 3])
 def test_a_sample_does_not_depend_on_its_neighbours(group):
     """Alone, by another compiled program: to rounding. In one program: bit for bit, whoever the others are."""
     model, data, y, student, _ = problem(samples=3)
@@ -185,15 +168,11 @@ def test_a_large_normalisation_descends_like_any_other(a):
     np.testing.assert_allclose(paths[0].student[:, -1], paths[1].student[:, -1], atol=2e-2)
 
 
-@pytest.mark.parametrize(
-    ("model", "dynamics", "steps"),
-    [
-        (Network(2, 1, 2.0, "tanh", noise=0.2, covariance="power:1"), "flow", 400),
-        (Committee(3, 2, 1.9), "steps", 60),
-        pytest.param(
-            Network(1, 1, activation="softplus", loss="squared"), "steps", 40, marks=pytest.mark.slow
-        ),
-    ],
+@quick_rows(
+    "model, dynamics, steps",
+    (Network(2, 1, 2.0, "tanh", noise=0.2, covariance="power:1"), "flow", 400),
+    (Committee(3, 2, 1.9), "steps", 60),
+    slow=[(Network(1, 1, activation="softplus", loss="squared"), "steps", 40)],
 )
 def test_networks_descend(model, dynamics, steps):
     """Gradient and Hessian product are derivatives of the loss written out; the recorded loss is that loss and falls."""

@@ -10,7 +10,7 @@ from sims.dynamics import hessians
 from sims.dynamics.flow import End, Rules
 from sims.dynamics.samples import DescentResult, bytes_needed, hessian_moments, sample_descents
 from sims.dynamics.starts import hessian_start, signed, spectral_refusal
-from tests.sims.instances import host_draw
+from tests.sims.instances import host_draw, quick_rows
 from theory.checks import ParameterError
 from theory.model import Committee
 from theory.model.network import Network
@@ -75,14 +75,8 @@ def test_measures_of_the_overlap_matrix():
     assert DescentResult.projection.fget(found) == pytest.approx([1.0])
 
 
-@pytest.mark.parametrize(
-    ("start", "p", "p_star"),
-    [
-        ("hessian", 3, 2),
-        ("spectral", 3, 2),
-        pytest.param("hessian", 1, 1, marks=pytest.mark.slow),
-        pytest.param("spectral", 1, 1, marks=pytest.mark.slow),
-    ],
+@quick_rows(
+    "start, p, p_star", ("hessian", 3, 2), ("spectral", 3, 2), slow=[("hessian", 1, 1), ("spectral", 1, 1)]
 )
 def test_informed_starts_know_more_than_random_ones(start, p, p_star):
     model, alpha = Committee(p, p_star, 1.0), 6.0 * p_star
@@ -93,13 +87,11 @@ def test_informed_starts_know_more_than_random_ones(start, p, p_star):
     assert np.mean(known[start][:, 0]) > 0.4 > np.mean(known["random"][:, 0]) + 0.1
 
 
-@pytest.mark.parametrize(
+@quick_rows(
     "model",
-    [
-        Network(2, 1, 2.0, "tanh"),
-        pytest.param(Network(1, 1, 0.5, covariance="power:1", noise=0.2), marks=pytest.mark.slow),
-        Network(1, 1, 1.0, "softplus", loss="squared", teacher_activation="quadratic"),
-    ],
+    Network(2, 1, 2.0, "tanh"),
+    Network(1, 1, 1.0, "softplus", loss="squared", teacher_activation="quadratic"),
+    slow=[Network(1, 1, 0.5, covariance="power:1", noise=0.2)],
 )
 def test_networks_start_at_the_lowest_vectors_of_their_hessian(model):
     """The rows lie in the span of the blocks of those vectors, and no row turned round has a lower loss."""

@@ -5,6 +5,7 @@ import pytest
 
 from sims import instance
 from sims.dynamics.starts import outlier_directions, spectral_directions, spectral_matrix, student_from
+from tests.sims.instances import quick_rows
 from theory.general.spectral_methods import optimal, spectral_outlier, subset
 from theory.model import Committee
 
@@ -53,7 +54,7 @@ def test_any_preprocessing():
     np.testing.assert_allclose(np.abs(np.sum(top * vectors[:, [-1, -2]].T, axis=1)), 1, rtol=1e-10)
 
 
-@pytest.mark.parametrize("p_star", [pytest.param(1, marks=pytest.mark.slow), 2])
+@quick_rows("p_star", 2, slow=[1])
 def test_overlap_of_the_spectral_method_is_the_theorys(p_star):
     """N = 400, 12 samples at alpha = 2 p_star. Tolerance 4 standard errors (6e-5 false alarms) plus 0.02 for finite N."""
     alpha, n = 2.0 * p_star, 400

@@ -7,7 +7,15 @@ from sims.krylov import FLOOR, Settings
 from sims.krylov.solver import lowest_krylov
 from sims.operator import hessian_operator
 from sims.solvers import Code
-from tests.sims.instances import Case, Matrix, dense_hessian, projector_error, random_cases, with_spectrum
+from tests.sims.instances import (
+    Case,
+    Matrix,
+    dense_hessian,
+    projector_error,
+    quick_rows,
+    random_cases,
+    with_spectrum,
+)
 
 SMALL = random_cases([(1, 1), (1, 4), (2, 1), (2, 3), (3, 2)], 2, seed=11)
 MIDDLE = random_cases([(240, 1), (120, 2), (80, 3), (60, 4)], 3, seed=12)
@@ -54,11 +62,7 @@ def check_against_dense(case, dtype="float64", tol=1e-8, settings=None):
     assert outside <= 2 * (np.max(true) + accuracy) / width
 
 
-@pytest.mark.parametrize(
-    "case",
-    [pytest.param(case, marks=() if case in QUICK else pytest.mark.slow) for case in SMALL + MIDDLE],
-    ids=str,
-)
+@quick_rows("case", *QUICK, slow=[case for case in SMALL + MIDDLE if case not in QUICK])
 def test_float64_is_dense_eigh(case):
     check_against_dense(case)
 
@@ -76,7 +80,7 @@ def test_two_hundred_instances(case, dtype, tol):
     check_against_dense(case, dtype, settings=Settings(tol=tol))
 
 
-@pytest.mark.parametrize("n", [2, 20, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 3))])
+@quick_rows("n", 2, 20, slow=[1, 3])
 def test_every_pair_of_small_hessians(n):
     for k in range(1, 2 * n + 1) if n < 20 else [40]:
         check_against_dense(Case(n, 2, 1, 0.3, 2.0 if n < 20 else 1.2, 5, k), settings=Settings())

@@ -13,6 +13,7 @@ from sims.signal import signal_vectors
 from sims.solvers import Code
 from sims.solvers import krylov as large
 from sims.solvers.krylov import bounded_rank, certified_rank, stores
+from tests.sims.instances import quick_rows
 from theory import Inputs, Network
 from theory.checks import ParameterError
 from theory.model import Committee
@@ -82,19 +83,16 @@ SAMPLES = [  # p N = 240, as most here: most is compiled once
     (MODEL, 120, 0.8, False),
     (Network(1, 1, a=0.5, noise=0.3, covariance="levels:0.4@0.667,2.2@0.333"), 40, 4.0, None),
     (Network(2, 1, 0.5, inputs=Inputs.of(ROWS)), 24, 3.0, None),
-    *(
-        pytest.param(*sample, marks=pytest.mark.slow)
-        for sample in (
-            (Network(2, 2, 0.3), 150, 8.0, True),
-            (Network(1, 1, 0.3), 300, 4.0, True),
-            (Network(3, 1, 0.3), 100, 3.0, True),
-            (Network(2, 1, 2.0, "tanh"), 40, 4.0, None),
-        )
-    ),
+]
+MORE = [
+    (Network(2, 2, 0.3), 150, 8.0, True),
+    (Network(1, 1, 0.3), 300, 4.0, True),
+    (Network(3, 1, 0.3), 100, 3.0, True),
+    (Network(2, 1, 2.0, "tanh"), 40, 4.0, None),
 ]
 
 
-@pytest.mark.parametrize(("model", "n", "alpha", "settled"), SAMPLES)
+@quick_rows("model, n, alpha, settled", *SAMPLES, slow=MORE)
 def test_krylov_samples_are_the_dense_samples(model, n, alpha, settled):
     """A rank that is given is the dense one."""
     dense, krylov = (sample_point(model, n, alpha, [0, 1], 3, solver=s) for s in ("dense", "krylov"))
@@ -108,14 +106,7 @@ def test_krylov_samples_are_the_dense_samples(model, n, alpha, settled):
     assert settled is None or np.any(known) == settled
 
 
-@pytest.mark.parametrize(
-    ("p", "p_star", "n", "alpha"),
-    [
-        (1, 1, 8, 0.25),
-        (3, 3, 3, 1.2),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((1, 1, 4, 0.25), (2, 1, 4, 0.5))),
-    ],
-)
+@quick_rows("p, p_star, n, alpha", (1, 1, 8, 0.25), (3, 3, 3, 1.2), slow=[(1, 1, 4, 0.25), (2, 1, 4, 0.5)])
 def test_degenerate_spaces_have_their_mean_and_no_rank_of_their_own(p, p_star, n, alpha):
     """A null space (M < N), one cut off by the last pair, and p_star = N, where every q2 is 1."""
     model = Committee(p=p, p_star=p_star, a=0.1)
