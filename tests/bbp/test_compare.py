@@ -175,7 +175,8 @@ def test_several_models_go_into_one_figure_and_are_told_apart(tmp_path, capsys):
     source = tmp_path / "two.h5"
     both = [made_up(samples=4), made_up(model=Committee(2, 1, 0.3), alpha=[2.0])]
     dataset.write(source, product.combined(both))
-    assert main([str(source), "--draws", "0", "--out", str(tmp_path / "two.png"), "-q"]) == 0
+    words = [str(source), "--draws", "0", "--repeats", "100", "-q"]
+    assert main([*words, "--out", str(tmp_path / "two.png")]) == 0
     assert capsys.readouterr().out.count(", N = infinity\nlowest eigenvalue") == 2
     named = {str(k): compare(one, draws=0, repeats=20) for k, one in enumerate(both)}
     figure = compare_figure(sweep_plots.told_apart(named))
@@ -187,7 +188,8 @@ def test_several_models_go_into_one_figure_and_are_told_apart(tmp_path, capsys):
 def test_program(tmp_path, capsys):
     source, picture, numbers = tmp_path / "sweep.h5", tmp_path / "fig.png", tmp_path / "numbers.h5"
     dataset.write(source, made_up())
-    assert main([str(source), "--draws", "0", "--out", str(picture), "--save", str(numbers), "-q"]) == 0
+    words = [str(source), "--draws", "0", "--repeats", "100", "--out", str(picture)]
+    assert main([*words, "--save", str(numbers), "-q"]) == 0
     assert "crossings of phi" in capsys.readouterr().out
     assert picture.read_bytes()[:4] == b"\x89PNG" and "theory_n_lowest" not in dataset.open(numbers)
     before = picture.read_bytes()
