@@ -31,7 +31,7 @@ TINY = "--alpha-grid 1,4 --p 2 --a 0.7 --n 16 --samples 3 --steps 30 --hessians 
 
 @pytest.fixture
 def out(tmp_path):
-    return tmp_path / "runs" / "descent.h5"
+    return tmp_path / "descent.h5"
 
 
 @pytest.fixture(scope="module")
@@ -155,14 +155,11 @@ def test_recovery_of_made_up_outcomes():
     assert strict.success.values.tolist() == [0.0, 0.0, 0.75]
 
 
-def test_no_crossing_is_nan():
+def test_no_crossing_is_nan_and_missing_samples_are_left_out():
     nothing = recovery.recovery(made_up(np.tile([0.0, 0.02], (3, 4))), 100, "random")
     everything = recovery.recovery(made_up(np.full((3, 8), 0.99)), 100, "random")
     assert np.isnan(nothing.midpoint) and np.isnan(nothing.onset)
     assert np.isnan(everything.midpoint) and everything.onset == 1.0
-
-
-def test_missing_samples_are_left_out():
     ends = np.full((3, 8), 0.9)
     ends[0] = 0.01
     ends[:, 2] = np.nan
@@ -198,7 +195,7 @@ def test_mean_in_time_interpolates_each_sample():
 
 @pytest.mark.parametrize("width", ["single", pytest.param("double", marks=pytest.mark.slow)])
 def test_figures_of_a_file(bbp, out, tiny_run, width):
-    dataset.write(_made(out), tiny_run[1])
+    dataset.write(out, tiny_run[1])
     said = bbp("plot", out, "--out", out.with_suffix(f".{width}.png"), "--width", width, "--dpi", "60")
     assert said.code == 0
     figure = plot.draw(out, width=width)
@@ -216,7 +213,7 @@ def test_figures_of_a_file(bbp, out, tiny_run, width):
 def test_descents_of_several_models_are_told_and_drawn_one_by_one(bbp, refused, out, tiny_run):
     one = tiny_run[1]
     other = one.assign_attrs(models.record(Network(2, 1, 2.0, activation="erf")))
-    dataset.write(_made(out), join([one, other]))
+    dataset.write(out, join([one, other]))
     said = bbp("info", out)
     assert said.code == 0 and all(word in said.out.split() for word in ("erf", "quadratic"))
     png = out.with_suffix(".png")
@@ -260,11 +257,6 @@ def test_a_legend_has_as_many_columns_as_fit():
     short, long = ["one"] * 8, ["start at the spectral estimate, before"] * 8
     assert layout.fitting_columns(short, 4, 7.0) == 4 and layout.fitting_columns(short[:3], 4, 7.0) == 3
     assert layout.fitting_columns(long, 4, 7.0) == 2 and layout.fitting_columns(long, 4, 2.0) == 1
-
-
-def _made(path):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path
 
 
 def test_the_table_has_intervals_and_counts_apart_what_still_moves():

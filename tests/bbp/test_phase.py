@@ -126,7 +126,7 @@ def test_tricritical_points(made):
     assert found.p_c.values.tolist() == [critical_width(a, 1) for a in found.a.values]
 
 
-def test_xarray_opens_the_file_with_coordinates(made):
+def test_xarray_opens_the_file_with_coordinates_and_it_says_where_it_comes_from(made):
     with xarray.open_dataset(made, engine="h5netcdf") as data:
         assert data.alpha_bbp.dims == ("p", "a") and data.a_c.dims == ("p",) and data.p_c.dims == ("a",)
         assert float(data.alpha_bbp.sel(p=math.inf, a=2.0)) == pytest.approx(1.5, rel=1e-12)
@@ -136,20 +136,9 @@ def test_xarray_opens_the_file_with_coordinates(made):
         assert data.alpha_bbp.sizes == {"width": 3, "at_a": 1}
     with xarray.open_datatree(made, engine="h5netcdf") as tree:
         assert tree["widths"].alpha_bbp.sel(width=4, at_a=1.0) > 0
-
-
-def test_the_file_says_where_it_comes_from(made):
     found = dataset.open(made)
-    assert dataset.config(found) == {
-        "p": [1, 8, "inf"],
-        "p_star": 1,
-        "a_grid": [0.01, 0.5, 2.0],
-        "at_a": [1.0],
-        "widths": [1, 4, "inf"],
-        "n": [],
-        "draws": 100,
-        "seed": 0,
-    }
+    given = {"p": [1, 8, "inf"], "a_grid": [0.01, 0.5, 2.0], "at_a": [1.0], "widths": [1, 4, "inf"]}
+    assert dataset.config(found) == given | {"p_star": 1, "n": [], "draws": 100, "seed": 0}
     assert "numpy" in json.loads(found.attrs["versions"])
     assert found.attrs["finished"] == 1
 
