@@ -235,9 +235,9 @@ def test_a_program_takes_no_module_of_the_user_s(tmp_path):
 INLINE = "module://matplotlib_inline.backend_inline"
 
 
-def slow(*values):
-    """Parameters of cases whose kind is tested by another by default."""
-    return [pytest.param(value, marks=pytest.mark.slow) for value in values]
+def slow(*case):
+    """A case whose kind is tested by another by default."""
+    return pytest.param(*case, marks=pytest.mark.slow)
 
 
 def environment(**changes):
@@ -264,48 +264,47 @@ def shell(line, **changes):
     return done.returncode, done.stdout, done.stderr
 
 
+DEVICE, PLOT = (
+    "bbp.sweep --n 12 --samples 1 --alpha-grid 1 --out y.h5",
+    "bbp.plot x.h5 --panels a --out x.png --dpi 20",
+)
+NO_X64 = "bbp sweep: error: JAX cannot start: invalid truth value 'banana' for environment 'JAX_ENABLE_X64'"
+
+
 @pytest.mark.parametrize(
-    ("line", "code"),
+    ("line", "variables", "code", "out", "err"),
     [
-        pytest.param("bbp.info x.h5 >&-", 0, marks=pytest.mark.slow),
-        pytest.param("bbp.info x.h5 2>&-", 0, marks=pytest.mark.slow),
-        pytest.param("bbp.info nowhere.h5 >&- 2>&-", 2, marks=pytest.mark.slow),
-        ("bbp.plot x.h5 --panels a --out x.png --dpi 20 <&- >&- 2>&-", 0),
+        (f"{PLOT} <&- >&- 2>&-", f"MPLBACKEND={INLINE}", 0, "", ""),
+        slow("bbp.info x.h5 >&-", f"MPLBACKEND={INLINE}", 0, "", ""),
+        slow("bbp.info x.h5 2>&-", f"MPLBACKEND={INLINE}", 0, "alpha", ""),
+        slow("bbp.info nowhere.h5 >&- 2>&-", f"MPLBACKEND={INLINE}", 2, "", ""),
+        slow("bbp.info nowhere.h5 2>&-", "", 2, "", ""),
+        *(
+            slow(PLOT, f"MPLBACKEND={name}", 0, "wrote", "")
+            for name in (INLINE, "module://nowhere", "nonsense")
+        ),
+        ("bbp.info x.h5 --table", "PYTHONIOENCODING=ascii", 0, "lowest eigenvalue", ""),
+        slow("bbp.info x.h5 --table", "LC_ALL=POSIX PYTHONUTF8=0", 0, "lowest eigenvalue", ""),
+        (DEVICE, "JAX_PLATFORMS=cuda", 1, "", "JAX finds no device to compute on (JAX_PLATFORMS=cuda)"),
+        slow(DEVICE, "JAX_PLATFORMS=tpu", 1, "", "JAX finds no device to compute on (JAX_PLATFORMS=tpu)"),
+        slow(
+            DEVICE,
+            "JAX_PLATFORMS=nonsense",
+            1,
+            "",
+            "JAX finds no device to compute on (JAX_PLATFORMS=nonsense)",
+        ),
+        (DEVICE, "JAX_ENABLE_X64=banana", 2, "", NO_X64),
     ],
 )
-def test_closed_streams_are_nowhere(sweep_file, line, code):
-    """With the backend of a notebook in the environment as well, which is not ours."""
-    found, out, err = shell(line, MPLBACKEND=INLINE)
-    assert found == code and "Traceback" not in err + out and "error" not in out
-    assert not line.startswith("bbp.plot") or Path("x.png").read_bytes()[:4] == b"\x89PNG"
-
-
-@pytest.mark.slow
-def test_errors_do_not_go_to_another_stream(sweep_file):
-    code, out, err = shell("bbp.info nowhere.h5 2>&-")
-    assert (code, out, err) == (2, "", "")
-
-
-@pytest.mark.parametrize(
-    "encoding", [{"PYTHONIOENCODING": "ascii"}, *slow({"LC_ALL": "POSIX", "PYTHONUTF8": "0"})]
-)
-def test_a_small_encoding_prints_the_table_all_the_same(sweep_file, encoding):
-    code, out, err = shell("bbp.info x.h5 --table", **encoding)
-    assert code == 0 and err == "" and out.count("\n") > 10
-
-
-@pytest.mark.parametrize("backend", slow(INLINE, "module://nowhere", "nonsense"))
-def test_the_backend_of_a_notebook_is_not_ours(sweep_file, backend):
-    code, out, err = shell("bbp.plot x.h5 --out x.png --dpi 20", MPLBACKEND=backend)
-    assert (code, err) == (0, "") and "wrote" in out
-
-
-@pytest.mark.parametrize("platform", ["cuda", *slow("tpu", "nonsense")])
-def test_a_device_that_is_not_there_is_one_line(sweep_file, platform):
-    code, _, err = shell("bbp.sweep --n 12 --samples 1 --alpha-grid 1 --out y.h5", JAX_PLATFORMS=platform)
-    last = err.splitlines()[-1]
-    assert code == 1 and "unforeseen" not in err and "Traceback" not in err
-    assert f"JAX finds no device to compute on (JAX_PLATFORMS={platform})" in last
+def test_what_a_shell_sets_and_closes_does_no_harm(sweep_file, line, variables, code, out, err):
+    """Streams closed, a small encoding, the backend of a notebook, which is not ours; what JAX cannot do is one line."""
+    found, said, told = shell(line, **dict(each.split("=") for each in variables.split()))
+    assert found == code and "Traceback" not in told and "unforeseen" not in told
+    assert out in said if out else said == ""
+    assert err in told.splitlines()[-1] if err else told == ""
+    assert code != 2 or told.count("\n") <= 1
+    assert "x.png" not in line or Path("x.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def test_a_reader_of_messages_that_goes_away_ends_nothing(sweep_file):
@@ -324,13 +323,6 @@ def test_streams_are_prepared_once_and_again(monkeypatch):
     process.prepare()
     print("±")
     sys.stdout.close()
-
-
-def test_a_variable_that_jax_refuses(tmp_path):
-    code, _, err = shell(f"bbp.sweep --alpha-grid 2 --n 20 --out {tmp_path}/x.h5", JAX_ENABLE_X64="banana")
-    assert code == 2 and err.splitlines() == [
-        "bbp sweep: error: JAX cannot start: invalid truth value 'banana' for environment 'JAX_ENABLE_X64'"
-    ]
 
 
 FAULTS = """
