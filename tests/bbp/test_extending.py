@@ -96,60 +96,27 @@ print(models.of(one).activation.name, apart < 1e-12, size > 0.1)
 """
 
 
-def edit(path, old, new):
-    text = path.read_text()
-    assert text.count(old) == 1, (path.name, old)
-    path.write_text(text.replace(old, new))
-
-
-def observable(place):
-    edit(
-        place / "bbp/experiments/samples.py",
-        '    Field("max_overlap_rank"',
-        '    Field("spread", ("sample",), words="eigenvalues kept: highest less lowest"),\n'
-        '    Field("ipr", ("sample",), words="fourth powers of the lowest eigenvector, summed"),\n    Field("max_overlap_rank"',
-    )
-    edit(
-        place / "bbp/experiments/samples.py",
-        "    found = sampling.sample_point(",
-        '    measures.append(Observable("ipr", lambda *, vectors, **_: (vectors[:, 0] ** 4).sum(), False))\n'
-        "    found = sampling.sample_point(",
-    )
-    edit(
-        place / "bbp/experiments/samples.py",
-        '    return columns | {"reason": found.reasons}',
-        '    spread = record["stretch"] * (found.eigenvalues[:, -1] - found.eigenvalues[:, 0])\n'
-        '    return columns | {"reason": found.reasons, "spread": spread}',
-    )
-
-
-def option(place):
-    edit(
-        place / "bbp/experiments/options.py",
+FILES = {"bbp/gallery/parabola.py": FIGURE, "bbp/hello.py": HELLO, "sims/solvers/plain.py": SOLVER}
+FIELDS = """    Field("spread", ("sample",), words="eigenvalues kept: highest less lowest"),
+    Field("ipr", ("sample",), words="fourth powers of the lowest eigenvector, summed"),
+"""
+MEASURE = """    measures.append(Observable("ipr", lambda *, vectors, **_: (vectors[:, 0] ** 4).sum(), False))
+"""
+SPREAD = """    columns["spread"] = record["stretch"] * (found.eigenvalues[:, -1] - found.eigenvalues[:, 0])
+"""
+# Lines, and before which text of a file they stand.
+INSERTED = (
+    ("bbp/experiments/samples.py", '    Field("max_overlap_rank"', FIELDS),
+    ("bbp/experiments/samples.py", "    found = sampling.sample_point(", MEASURE),
+    ("bbp/experiments/samples.py", '    return columns | {"reason": found.reasons}', SPREAD),
+    (
+        "bbp/experiments/options.py",
         '    Option("p", 1, finite_widths,',
-        '    Option("stretch", 1.0, number, "a factor"),\n    Option("p", 1, finite_widths,',
-    )
-
-
-def figure(place):
-    (place / "bbp/gallery/parabola.py").write_text(FIGURE)
-
-
-def program(place):
-    edit(
-        place / "bbp/__main__.py",
-        '    "info": "what is in',
-        '    "hello": "say it",\n    "info": "what is in',
-    )
-    (place / "bbp/hello.py").write_text(HELLO)
-
-
-def solver(place):
-    (place / "sims/solvers/plain.py").write_text(SOLVER)
-
-
-def activation(place):
-    edit(place / "theory/model/activations.py", "_TABLE = (\n", "_TABLE = (\n" + BELL)
+        '    Option("stretch", 1.0, number, "a factor"),\n',
+    ),
+    ("bbp/__main__.py", '    "info": "what is in', '    "hello": "say it",\n'),
+    ("theory/model/activations.py", '    Activation("quadratic",', BELL),
+)
 
 
 @pytest.fixture(scope="module")
@@ -158,8 +125,12 @@ def extended(tmp_path_factory):
     place = tmp_path_factory.mktemp("extended")
     for name in ("bbp", "theory", "sims"):
         shutil.copytree(ROOT / name, place / name)  # bytecode included
-    for add in (observable, option, figure, program, solver, activation):
-        add(place)
+    for name, content in FILES.items():
+        (place / name).write_text(content)
+    for name, text, lines in INSERTED:
+        before = (place / name).read_text()
+        assert before.count(text) == 1, (name, text)
+        (place / name).write_text(before.replace(text, lines + text))
     (place / "x.toml").write_text("stretch = 2\n")
     sweep = ["sweep", *TINY, "--out", "x.h5"]
     commands = {
