@@ -1,5 +1,6 @@
 """Every bad call of a function of bbp ends in one line, a ParameterError that says what was wanted and what was got."""
 
+import functools
 import inspect
 import math
 
@@ -77,6 +78,10 @@ def test_every_option_takes_a_value_or_refuses_it_in_a_line(name, monkeypatch, t
             assert taken == {"type", "dtype"}
 
 
+def nothing(values):
+    del values
+
+
 REFUSED = {
     "open(3)": (lambda: bbp.open(3), "path must be the name of a file, got 3"),
     "open(None)": (lambda: bbp.open(None), "path must be the name of a file, got None"),
@@ -109,6 +114,12 @@ REFUSED = {
     "p": (lambda: bbp.sweep(Network(1, 1, 1.0), p=2), "p is the model's"),
     "p = inf": (lambda: bbp.sweep(Network(np.inf, 1, 1.0)), "p must be finite to sample"),
     "samples": (lambda: bbp.sweep(samples=0), "samples must be"),
+    "a lambda": (lambda: bbp.sweep(observable=lambda values: 0.0), "a function with a name (def NAME): a lambda has none"),
+    "a number": (lambda: bbp.sweep(observable=3), "observable must be a function or FILE.py:NAME, got 3"),
+    "no value": (lambda: bbp.sweep(observable=nothing), "observable nothing must give real numbers, got None"),
+    "partial": (
+        lambda: bbp.sweep(observable=functools.partial(nothing)), "written with def or lambda, got functools.partial"
+    ),
 }  # fmt: skip
 
 

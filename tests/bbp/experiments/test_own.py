@@ -2,7 +2,6 @@
 
 import contextlib
 import copy
-import functools
 import shutil
 
 import cloudpickle
@@ -276,6 +275,19 @@ def test_losses_by_jax_are_those_of_the_closed_forms():
         ("target", "mine.py:product", "it takes 2 numbers, and p_star is 1"),
         ("target", "mine.py:low", "infimum and supremum of mine.py:low must bound its values"),
         ("loss", "broken.py:f", "loss: 'broken.py' fails: ZeroDivisionError"),
+        (
+            "observable",
+            "mine.py:wiggle",
+            "may take values, vectors, teacher, student, by these names, got 'x'",
+        ),
+        (
+            "observable",
+            "mine.py:many",
+            "must give a number, or one for each of 5 eigenpairs, got shape (5, 12)",
+        ),
+        ("observable", "mine.py:wrong", "observable wrong fails: IndexError"),
+        ("observable", "mine.py:gap", "must have a name of its own: 'gap' is that of a variable of files"),
+        ("observable", "mine.py:ipr,mine.py:ipr", "functions of different names, got 'ipr' twice"),
     ],
 )
 def test_what_is_no_such_object_is_refused_in_a_line(refused, mine, option, value, message):
@@ -367,33 +379,6 @@ def ipr(vectors):
 
 def apart(values):
     return values[1] - values[0]
-
-
-def nothing(values):
-    del values
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (
-            lambda values: values[99],
-            "observable must be a function with a name (def NAME): a lambda has none",
-        ),
-        ("mine.py:wiggle", "may take values, vectors, teacher, student, by these names, got 'x'"),
-        ("mine.py:many", "must give a number, or one for each of 6 eigenpairs, got shape (6, 12)"),
-        ("mine.py:wrong", "observable wrong fails: IndexError"),
-        ("mine.py:gap", "must have a name of its own: 'gap' is that of a variable of files"),
-        ("mine.py:ipr,mine.py:ipr", "functions of different names, got 'ipr' twice"),
-        (3, "observable must be a function or FILE.py:NAME, got 3"),
-        (nothing, "observable nothing must give real numbers, got None"),
-        (functools.partial(ipr), "written with def or lambda, got functools.partial"),
-    ],
-)
-def test_what_is_no_observable_is_refused_in_a_line(mine, value, message):
-    with pytest.raises(ParameterError) as error:
-        package.sweep(p=2, observable=value, **HOW)
-    assert message in str(error.value) and "\n" not in str(error.value)
 
 
 def test_a_sample_whose_observable_fails_costs_itself(known_theory):
