@@ -96,17 +96,33 @@ def test_every_control_moves_everything(page):
         wait(lambda words=f"{name}={typed}": words in page.driver.current_url, "the address")
 
 
-def test_bad_input_is_answered_in_words(page):
-    for name, typed in (("p", "2.5"), ("a", "<b>0</b>")):
+def test_a_refusal_is_in_words_and_controls_stand_where_the_numbers_are(page):
+    """What was typed stays, to be corrected; what was chosen goes back."""
+
+    def refused(name, act, words="must"):
         before, numbers = page.state(), page.words(NUMBERS)
-        page.type(name, typed)
-        assert "must" in page.text("error")
+        act()
+        assert words in page.text("error") and (page.state(), page.words(NUMBERS)) == (before, numbers)
+        return page.element(f"c-{name}").get_attribute("value")
+
+    for name, typed in (("p", "2.5"), ("a", "<b>0</b>")):
+        assert refused(name, lambda name=name, typed=typed: page.type(name, typed)) == typed
         assert page.element(f"c-{name}").get_attribute("aria-invalid") == "true"
-        assert (page.state(), page.words(NUMBERS)) == (before, numbers)
         page.type(name, "30")
-        assert page.text("error") == ""
-        assert getattr(page.state(), name) == 30
+        assert page.text("error") == "" and getattr(page.state(), name) == 30
     check_numbers(page)
+    page.type("p", "inf")
+    page.script("document.getElementById('options').open = true")
+    squared = next(
+        option
+        for option in page.element("c-loss").find_elements("tag name", "option")
+        if option.text == "squared"
+    )
+    assert refused("loss", lambda: page.after(squared.click)) == "normalised"
+    assert refused("overlap", lambda: page.type("overlap", "0.5"), "overlap") == "0.5"
+    page.type("overlap", "0")
+    assert page.text("error") == ""
+    page.script("document.getElementById('options').open = false")
 
 
 def test_copy_puts_the_lines_on_the_clipboard(page):
@@ -231,25 +247,6 @@ def test_legends_name_the_size_and_a_question_mark_says_what_one_sees(page):
         assert sum(other.find_element("css selector", "p").is_displayed() for other in shown) == 1
     page.element("phase").click()
     assert not any(mark.find_element("css selector", "p").is_displayed() for mark in shown)
-
-
-def test_after_a_refusal_controls_stand_where_the_numbers_are(page):
-    """What was chosen or slid goes back; what was typed stays, to be corrected."""
-    page.type("p", "inf")
-    page.script("document.getElementById('options').open = true")
-    before, numbers = page.state(), page.words(NUMBERS)
-    choice = page.element("c-loss")
-    page.after(
-        lambda: next(o for o in choice.find_elements("tag name", "option") if o.text == "squared").click()
-    )
-    assert "must" in page.text("error")
-    assert choice.get_attribute("value") == "normalised"
-    assert page.state() == before and page.words(NUMBERS) == numbers
-    page.type("overlap", "0.5")
-    assert "overlap" in page.text("error") and page.element("c-overlap").get_attribute("value") == "0.5"
-    page.type("overlap", "0")
-    assert page.text("error") == ""
-    page.script("document.getElementById('options').open = false")
 
 
 def test_descents_of_a_file_lie_in_a_panel_of_their_own(page):
