@@ -1,5 +1,6 @@
 """The sweep: one command from options to a file, the same file whatever the way there."""
 
+import functools
 import json
 import random
 import shutil
@@ -19,7 +20,7 @@ from bbp.engine import run
 from bbp.experiments import models
 from bbp.experiments import sweep as config
 from bbp.experiments.options import SOLVERS, SWEEP
-from bbp.files import dataset, variables
+from bbp.files import dataset, product, variables
 from bbp.sweep import PROGRAM
 from sims import sampling
 from theory.exact.outliers import teacher_branch
@@ -186,6 +187,73 @@ def test_samples_of_two_random_streams_are_never_mixed(bbp, refused, tiny, out, 
     same(dataset.open(out), reference)
     monkeypatch.setattr(config, "STREAM", "threefry2x32/999")
     assert "holds another sweep: prng" in bbp("sweep", *tiny, "--out", out).err
+
+
+def test_shards_of_an_unknown_sweep_are_refused(bbp, refused, tiny, out):
+    bbp("sweep", *tiny, "--out", out, "--task", "1/2")
+    out.with_name("sweep.h5.parts").joinpath("plan.json").unlink()
+    for word in ("--resume", "--task=2/2"):
+        refused("holds parts but no plan.json", "sweep", *tiny, "--out", out, word)
+    assert bbp("sweep", *tiny, "--out", out, "--force").code == 0
+
+
+def test_a_product_of_models(bbp, out, same, monkeypatch):
+    """Each along a grid of alpha of its own, here of three points."""
+    monkeypatch.setattr(config, "around", functools.partial(config.around, points=3))
+    small = ["sweep", "--alpha-grid", "--n", "12", "--samples", "2", "--out"]
+    words = [*small, out, "--p", "1,2", "--a-grid", "0.5:1:2"]
+    assert bbp(*words).code == 0
+    found = product.split(dataset.open(out))
+    made = [(sweep.attrs["p"], sweep.attrs["a"]) for sweep in found]
+    assert made == [(1, 0.5), (1, 1.0), (2, 0.5), (2, 1.0)]
+    assert [sweep.eigenvalues.shape[-1] for sweep in found] == [5, 5, 6, 6]
+    single = out.with_name("single.h5")
+    assert bbp(*small, single, "--p", "2", "--a", "0.5").code == 0
+    same(found[2], dataset.open(single))
+    assert "was already finished" in bbp(*words).err
+
+
+def test_target_error_stops_a_point_when_it_is_reached(bbp, out):
+    words = ["--alpha-grid", "0.8:2:3", "--n", "14", "--samples", "32", "--target-error", "0.2"]
+    assert bbp("sweep", *words, "--out", out).code == 0
+    one = dataset.open(out)
+    averages = summary.summarise(one)
+    stopped = averages.samples.values < 32
+    assert stopped.any() and (averages.samples % config.CHECK == 0).all() and one.attrs["finished"]
+    for name in ("lowest_error", "overlap_error"):
+        assert (averages[name].values[stopped] <= 0.2).all()
+    other = out.with_name("other.h5")
+    for task in (1, 2):
+        assert bbp("sweep", *words, "--out", other, "--task", f"{task}/2", "--block", "3").code == 0
+    assert bbp("sweep", *words, "--out", other, "--merge").code == 0
+    np.testing.assert_array_equal(dataset.open(other).eigenvalues, one.eigenvalues)
+
+
+def test_refinement_halves_the_steepest_step(bbp, tiny, out, reference):
+    assert bbp("sweep", *tiny, "--refine", "1", "--out", out).code == 0
+    fine = dataset.open(out)
+    old = np.isin(fine.alpha, reference.alpha)
+    np.testing.assert_array_equal(fine.eigenvalues[:, old], reference.eigenvalues)
+    steps = np.abs(np.diff(summary.summarise(reference).overlap.values, axis=1)).argmax(axis=1)
+    expected = {float(reference.alpha[i] + reference.alpha[i + 1]) / 2 for i in steps}
+    np.testing.assert_allclose(sorted(expected), fine.alpha.values[~old], rtol=1e-12)
+    assert (fine.status == variables.DONE).all() and np.isfinite(fine.theory_edge).all()
+
+
+def test_a_toml_file_and_the_command_line_wins(bbp, tmp_path, out):
+    path = tmp_path / "sweep.toml"
+    path.write_text(f'alpha-grid = [0.8, 1.2]\nn = [12]\nsamples = 9\na_grid = "0.5:1:2"\nout = "{out}"\n')
+    assert bbp("sweep", "--config", path, "--samples", "2", "--a", "0.7").code == 0
+    one = dataset.open(out)
+    assert one.sample.size == 2 and one.attrs["a"] == 0.7 and one.alpha.values.tolist() == [0.8, 1.2]
+
+
+def test_a_dry_run_computes_nothing_and_says_what_the_run_would_be_refused_for(bbp, tiny, out):
+    said = bbp("sweep", *tiny, "--out", out, "--dry-run")
+    assert said.code == 0 and not out.parent.exists() and "refused" not in said.out
+    assert all(words in said.out for words in ("24 units, 48 samples", " 0.28 GiB", "about"))
+    big = bbp("sweep", "--alpha-grid", "1", "--n", "4000000", "--solver", "dense", "--out", out, "--dry-run")
+    assert big.code == 0 and "would be refused on this machine" in big.out and "would fit" in big.out
 
 
 def test_quiet_says_nothing_but_the_table_and_resume_starts_where_there_is_nothing(bbp, tiny, out):
