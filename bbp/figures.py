@@ -12,19 +12,19 @@ import sys
 import time
 from pathlib import Path
 
+from bbp import gallery
 from bbp.console import messages, options, program
 from bbp.console.messages import FileError, log
 from bbp.console.options import integer
 from bbp.experiments.options import MOST_SAMPLES
 from bbp.files import disk
-from bbp.gallery import ENTRIES, base
-from bbp.gallery.base import Effort, Entry
+from bbp.gallery import ENTRIES, Effort, Entry
 from bbp.plots import style
 from bbp.plots.style import render
 from theory.checks import ParameterError
 
 LARGEST_N = 10**6  # of a sample in a figure
-Stored = tuple[base.Data, str]  # of a figure, and words on where they are from
+Stored = tuple[gallery.Data, str]  # of a figure, and words on where they are from
 
 EXAMPLE = """  bbp figures --out figures                     all, quick mode: under ten minutes on two cores
   bbp figures phi overlap --out figures --paper
@@ -87,8 +87,8 @@ def _make(entry: Entry, effort: Effort, out: Path, form: str, stored: Stored | N
             start = time.perf_counter()
             arrays = entry.build(effort)
             seconds = time.perf_counter() - start
-            base.save(path, entry, arrays, effort, seconds)
-            data, _ = base.load(path)
+            gallery.save(path, entry, arrays, effort, seconds)
+            data, _ = gallery.load(path)
             how = f"computed in {messages.duration(seconds)}"
         with style.figure_style():
             figure = entry.draw(data)
@@ -107,12 +107,12 @@ def _stored(out: Path, entry: Entry, effort: Effort) -> Stored | None:
     path = out / f"{entry.name}.h5"
     if not path.exists():
         return None
-    data, config = base.load(path)
+    data, config = gallery.load(path)
     if effort == Effort():
-        wanted = base.asked(entry, effort)
+        wanted = gallery.asked(entry, effort)
         own = [f"{name} = {config.get(name)}" for name in wanted if config.get(name) != wanted[name]]
         return data, "data were there" + (f", of {', '.join(own)}" if own else "")
-    if config != base.config(entry, effort):
+    if config != gallery.config(entry, effort):
         raise FileError(f"{str(path)!r} was made with other options (--force replaces it; or another --out)")
     return data, "data were there"
 

@@ -30,7 +30,7 @@ MOVED = {
     "bbp.files.disk": "files.atomic files.outputs",
     "bbp.files.product": "analysis.join",
     "bbp.files.variables": "files.provenance",
-    "bbp.gallery": "gallery.entries",
+    "bbp.gallery": "gallery.base gallery.entries",
     "bbp.gallery.descent": "gallery.descent_theory gallery.lifetime",
     "bbp.gallery.finite_size": "gallery.edge gallery.eigenvalues gallery.finite gallery.phi gallery.scatter gallery.spectra",
     "bbp.gallery.overlaps": "gallery.activations gallery.spectral",

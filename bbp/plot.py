@@ -179,11 +179,11 @@ def draw_spectrum(source: xr.Dataset | Network, alpha: float, **look: Any) -> Fi
 
 
 def _gallery(found: xr.Dataset, *, width: str) -> Figure:
-    from bbp.gallery import ENTRIES, base  # late: other files need none of its theory
+    from bbp import gallery  # late: other files need none of its theory
 
     del width  # a figure of the gallery has a width of its own
     try:
-        return ENTRIES[files.config(found)["figure"]].draw(base.arrays_of(found))
+        return gallery.ENTRIES[files.config(found)["figure"]].draw(gallery.arrays_of(found))
     except (
         KeyError,
         TypeError,

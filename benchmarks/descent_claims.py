@@ -22,14 +22,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from bbp import plot
+from bbp import gallery, plot
 from bbp.__main__ import dispatch
 from bbp.analysis.estimates import with_interval
 from bbp.analysis.laws import POWER, fit_law
 from bbp.analysis.recovery import chance, recovery
 from bbp.console import program
 from bbp.files import dataset
-from bbp.gallery import base
 from bbp.gallery import recovery as recovery_figure
 from bbp.plots import descent as descent_plots
 from bbp.plots.style import figure_style
@@ -84,15 +83,15 @@ def recovery_claim(folder: Path) -> list[str]:
                     at = found.alpha.values.tolist().index(alpha)
                     ends = found.projection.values[0, 0, at, :, -1], found.code.values[0, 0, at]
                     recovery_figure.add(arrays, (i, sizes.index(n), k), *ends)
-    base.save(folder / "recovery.h5", recovery_figure.recovery, arrays, base.Effort("paper"), seconds)
-    data, _ = base.load(folder / "recovery.h5")
+    gallery.save(folder / "recovery.h5", recovery_figure.recovery, arrays, gallery.Effort("paper"), seconds)
+    data, _ = gallery.load(folder / "recovery.h5")
     with figure_style():
         picture = plot.render(recovery_figure.recovery.draw(data), "png", 200)
     (folder / "recovery.png").write_bytes(picture)
     return [line for i in range(len(data["p"])) for line in _recovery_lines(data, i)]
 
 
-def _recovery_lines(data: base.Data, i: int) -> list[str]:
+def _recovery_lines(data: gallery.Data, i: int) -> list[str]:
     lines = [
         f"p = {data['p'][i]}, a = 0.5, random starts: share that recovers, [95 %]; alpha_BBP {data['alpha_bbp'][i]:.4f}"
     ]

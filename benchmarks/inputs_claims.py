@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from bbp.gallery import base, inputs
+from bbp import gallery
+from bbp.gallery import inputs
 
 SAMPLES = 16
 
@@ -55,8 +56,8 @@ def main() -> None:
         if args.out:
             args.out.write_text(json.dumps(found, indent=1) + "\n")
     if args.figure:
-        base.save(
-            args.figure, inputs.inputs, inputs.arrays(found), base.Effort(), time.perf_counter() - start
+        gallery.save(
+            args.figure, inputs.inputs, inputs.arrays(found), gallery.Effort(), time.perf_counter() - start
         )
     told = [row for row in found if row["verdict"] != "neither"]
     off = [row for row in told if abs(row["theory"] - row["found"]) > 0.2 * abs(row["found"])]

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bbp.gallery import base, recovery
+from bbp import gallery
+from bbp.gallery import recovery
 
 
 def path_of(folder: Path, case: recovery.Case, sample: int) -> Path:
@@ -70,7 +71,9 @@ def collect(folder: Path) -> None:
         print(
             f"p = {case.p}, alpha = {case.alpha:g}, N = {case.n}, m_0 = {case.overlap:g}: time and m2 of the ends {ends}"
         )
-    base.save(folder / "growth.h5", recovery.growth, recovery.arrays(found), base.Effort("paper"), seconds)
+    gallery.save(
+        folder / "growth.h5", recovery.growth, recovery.arrays(found), gallery.Effort("paper"), seconds
+    )
 
 
 def main() -> int:

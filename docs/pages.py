@@ -12,13 +12,13 @@ from typing import Any
 
 import reference
 
+from bbp import gallery as figures
 from bbp import plot
 from bbp.__main__ import COMMANDS
 from bbp.analysis import comparison
 from bbp.console.program import Parser
 from bbp.experiments import descent, phase, sweep
 from bbp.files import dataset, variables
-from bbp.gallery import ENTRIES, base
 
 
 def write(docs: Path) -> None:
@@ -131,7 +131,7 @@ def layouts() -> str:
         "Sweep": (dataset.SWEEP, sweep),
         "Descents": (dataset.DESCENT, descent),
         "Phase diagram": (dataset.PHASE, phase),
-        "Figure": (dataset.FIGURE, base),
+        "Figure": (dataset.FIGURE, figures),
     }
     parts = []
     for title, (form, module) in told.items():
@@ -160,7 +160,7 @@ def gallery(data: Path, out: Path) -> None:
     """A page with every figure of `bbp figures`, drawn from the stored data: caption, command, datasets."""
     out.mkdir(parents=True, exist_ok=True)
     parts = []
-    for name, entry in ENTRIES.items():
+    for name, entry in figures.ENTRIES.items():
         source = data / f"{name}.h5"
         found = dataset.open(source)
         config = dataset.config(found)

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import theory
-from bbp.gallery.base import Array, Arrays, Data, Effort, descents, figure, points_look
+from bbp.gallery import Array, Arrays, Data, Effort, descents, figure, points_look
 from bbp.plots import layout, marks, style
 from bbp.plots.descent import in_time, time_axis
 from theory.model import Network

@@ -16,7 +16,7 @@ from bbp.analysis import spectrum
 from bbp.analysis.estimates import fraction
 from bbp.analysis.finite_size import midpoint, phi_crossing
 from bbp.analysis.spectrum import quenched_sample
-from bbp.gallery.base import Array, Arrays, Data, Effort, figure, points_look, rounded, sampled
+from bbp.gallery import Array, Arrays, Data, Effort, figure, points_look, rounded, sampled
 from bbp.plots import layout, marks, style
 from bbp.plots import spectrum as spectrum_plots
 from theory import finite

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bbp.console.messages import RunError
-from bbp.gallery.base import Array, Arrays, Data, Effort, figure
+from bbp.gallery import Array, Arrays, Data, Effort, figure
 from bbp.plots import layout, style
 from theory.given import marks
 from theory.model import Inputs, Network

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from bbp.analysis.finite_size import midpoint
 from bbp.analysis.recovery import THRESHOLD
-from bbp.gallery.base import Array, Arrays, Data, Effort, descents, figure
+from bbp.gallery import Array, Arrays, Data, Effort, descents, figure
 from bbp.plots import layout, style
 from theory.exact.transition import alpha_zero_map, threshold_map
 from theory.minima import Minima, complexity, preactivation_law, threshold

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 import theory
 from bbp.experiments import models
-from bbp.gallery.base import Arrays, Data, Effort, figure, rounded, sampled
+from bbp.gallery import Arrays, Data, Effort, figure, rounded, sampled
 from bbp.plots import layout, marks, style
 from theory import finite
 from theory.general.spectral_methods import optimal, spectral_outlier, trimmed

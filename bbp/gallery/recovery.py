@@ -16,7 +16,7 @@ from bbp.analysis.estimates import Estimate, fraction
 from bbp.analysis.finite_size import midpoint
 from bbp.analysis.laws import POWER, fit_law
 from bbp.analysis.recovery import STEP_LIMIT, THRESHOLD
-from bbp.gallery.base import Array, Arrays, Data, Effort, descents, figure
+from bbp.gallery import Array, Arrays, Data, Effort, descents, figure
 from bbp.plots import layout, style
 from theory.model import Network
 from theory.path import bbp_time

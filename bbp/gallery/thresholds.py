@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from bbp.analysis.phase import discontinuous
 from bbp.experiments.phase import thresholds, tricritical
-from bbp.gallery.base import Array, Arrays, Data, Effort, figure, points_look
+from bbp.gallery import Array, Arrays, Data, Effort, figure, points_look
 from bbp.plots import layout, style
 from bbp.plots import phase as phase_plots
 from theory.exact.transition import critical_normalisation, critical_width, threshold_map

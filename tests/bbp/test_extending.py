@@ -58,7 +58,7 @@ BELL = """    Activation(
 """
 FIGURE = """import numpy as np
 from matplotlib.figure import Figure
-from bbp.gallery.base import figure
+from bbp.gallery import figure
 
 
 def build(effort):

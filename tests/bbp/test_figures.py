@@ -7,13 +7,13 @@ import pytest
 import xarray
 
 import theory.finite
+from bbp import gallery
 from bbp.analysis.phase import discontinuous
 from bbp.experiments.phase import thresholds
 from bbp.figures import main
 from bbp.files import dataset
-from bbp.gallery import ENTRIES, base, descent, finite_size, inputs, minima, overlaps, recovery
+from bbp.gallery import ENTRIES, Effort, Entry, descent, finite_size, inputs, minima, overlaps, recovery, save
 from bbp.gallery import thresholds as diagrams
-from bbp.gallery.base import Effort, Entry, save
 from bbp.gallery.thresholds import as_arrays, as_map
 from theory.path import TransitionTime
 
@@ -134,12 +134,12 @@ def test_one_failure_does_not_stop_the_others(tmp_path, capsys, monkeypatch):
 def test_map_round_trip(tmp_path):
     found = thresholds((1, 4), 1, (0.5, 2.0))
     entry = Entry("x", "", dict, lambda data: None)
-    base.save(tmp_path / "x.h5", entry, as_arrays(found, "cut_"), Effort(), 0.0)
-    data, config = base.load(tmp_path / "x.h5")
+    gallery.save(tmp_path / "x.h5", entry, as_arrays(found, "cut_"), Effort(), 0.0)
+    data, config = gallery.load(tmp_path / "x.h5")
     back = as_map(data, "cut_")
     np.testing.assert_array_equal(back.alpha_bbp, found.alpha_bbp)
     np.testing.assert_array_equal(discontinuous(back), discontinuous(found))
-    assert config == base.config(entry, Effort())
+    assert config == gallery.config(entry, Effort())
 
 
 def test_effort_overrides():

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import theory
+from bbp import gallery
 from bbp.analysis.laws import fit_law
 from bbp.files import dataset
-from bbp.gallery import ENTRIES, base, descent, finite_size, minima, overlaps, recovery
+from bbp.gallery import ENTRIES, descent, finite_size, minima, overlaps, recovery
 from sims.sampling import sample_point
 from theory.exact.bulk import bulk_edge
 from theory.exact.outliers import teacher_branch
@@ -30,8 +31,8 @@ PAPER = ("recovery", "growth", "lifetime")  # of larger sizes than quick mode's
 
 
 def stored(name):
-    data, config = base.load(FOLDER / f"{name}.h5")
-    assert config == base.config(ENTRIES[name], base.Effort("paper" if name in PAPER else "quick"))
+    data, config = gallery.load(FOLDER / f"{name}.h5")
+    assert config == gallery.config(ENTRIES[name], gallery.Effort("paper" if name in PAPER else "quick"))
     return data
 
 
