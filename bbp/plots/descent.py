@@ -101,17 +101,13 @@ def recovery_figure(
 ) -> Figure:
     """Several runs, by name, from one start, each of their N a curve: final m2, and the fraction of samples that recover."""
     fig, (magnetisation, fraction) = layout.figure(2, 3.0 if width == "double" else 5.0, width)
-    index, count = 0, sum(found.sizes["n"] for found in runs.values())
-    for name, found in runs.items():
-        for n in found.n.values.tolist():
-            look: dict[str, Any] = {"index": index, "count": count, "label": f"{name}: $N = {n}$"}
-            seen = recovery(found, n, start, threshold)
-            final_points(magnetisation, seen, line=True, **look)
-            success_points(fraction, seen, **look)
-            for ax in (magnetisation, fraction):
-                tint = style.colour(index, count)
-                ax.axvline(found.alpha_bbp, color=tint, linestyle=":", linewidth=0.9, zorder=1)
-            index += 1
+    for found, row, words, look in sweep_plots.each_size(runs):
+        seen = recovery(found, int(found.n[row]), start, threshold)
+        final_points(magnetisation, seen, line=True, label=words, **look)
+        success_points(fraction, seen, label=words, **look)
+        for ax in (magnetisation, fraction):
+            tint = style.colour(**look)
+            ax.axvline(found.alpha_bbp, color=tint, linestyle=":", linewidth=0.9, zorder=1)
     for ax, name in ((magnetisation, r"final $m^2$"), (fraction, rf"fraction with $m^2 > {threshold:g}$")):
         ax.plot(
             [], [], color=style.GREY, linestyle=":", linewidth=0.9, label=r"$\alpha_\mathrm{BBP}$ of each"
