@@ -20,7 +20,7 @@ from matplotlib.mathtext import MathTextParser
 from numpy.typing import NDArray
 
 from bbp.console.messages import FileError
-from bbp.console.options import Option, nearest
+from bbp.console.options import Option, checked, nearest, truth
 from bbp.plots import layout
 from bbp.plots.style import LEGENDS, TALK_SIZE, Look
 from theory.checks import ParameterError, choice, shown
@@ -49,22 +49,10 @@ def read(**look: Any) -> Look:
     for name in look:
         if name not in NAMES:
             raise ParameterError(f"a figure has no option {name!r}{nearest(name, NAMES)}")
-    given = {each.name: look.get(each.name, each.default) for each in LOOK}
-    chosen: dict[str, Any] = {
-        each.name: None
-        if given[each.name] is each.default is None
-        else each.read(each.name, given[each.name])
-        for each in LOOK
-    }
+    chosen = checked(LOOK, look)
     if chosen["talk"] and len(chosen["panels"] or ()) > 1:
         raise ParameterError(f"talk is for one panel, got {', '.join(chosen['panels'])}")
     return chosen | {"panels": chosen["panels"] or (("a",) if chosen["talk"] else ())}
-
-
-def _flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ParameterError(f"{name} must be True or False, got {shown(value)}")
-    return value
 
 
 def _legend(name: str, value: Any) -> str:
@@ -340,10 +328,10 @@ _LIMITS = "ends of the {} axis, such as 0:1, or b=0:1 for panel b alone; may be 
 LOOK = (
     Option("panels", None, parse_panels, "only these panels, such as a,c", metavar="LETTERS"),
     Option("size", None, parse_size, "width and height in inches, such as 3.4x2.5", metavar="WxH"),
-    Option("talk", False, _flag, "one panel (a, or that of --panels), large, with few entries", flag=True),
-    Option("ylog", False, _flag, "a logarithmic y axis where all is positive", flag=True),
+    Option("talk", False, truth, "one panel (a, or that of --panels), large, with few entries", flag=True),
+    Option("ylog", False, truth, "a logarithmic y axis where all is positive", flag=True),
     Option("ylim", (), parse_limits, _LIMITS.format("y"), metavar="[PANEL=]LOW:HIGH"),
-    Option("xlog", False, _flag, "a logarithmic x axis where all is positive", flag=True),
+    Option("xlog", False, truth, "a logarithmic x axis where all is positive", flag=True),
     Option("xlim", (), parse_limits, _LIMITS.format("x"), metavar="[PANEL=]LOW:HIGH"),
     Option(
         "colors", None, parse_colours,
