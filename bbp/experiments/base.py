@@ -29,7 +29,7 @@ class Cost:
     work     in any unit: estimates of time scale with it
     probe    a point like this one, small enough to be timed
     seconds  about, here on one core; None if it keeps several cores busy by itself, or nobody knows
-    closing  about the seconds that putting the point into the file takes, beside reading and writing
+    closing  about the seconds that putting the point into the file takes, shared by all cores, beside reading and writing
     bytes    that one unit takes; 0 where it hardly matters
     """
 

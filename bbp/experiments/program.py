@@ -329,6 +329,8 @@ def _refusal(run: Run, how: Mapping[str, Any], processes: int) -> str:
 
 def describe(run: Run, how: Mapping[str, Any]) -> str:
     """The text of --dry-run: units, memory, and an estimate of time from one sample timed here."""
+    from sims.machine import allotted  # late: it brings JAX
+
     experiment, processes = run.experiment, run.parallel
     rows: dict[str, list[Any]] = {}
     work, closing, first = 0.0, 0.0, None
@@ -349,7 +351,7 @@ def describe(run: Run, how: Mapping[str, Any]) -> str:
     share = f" in {processes} processes" if processes > 1 else ""
     scale, compiling = (0.0, 0.0) if first is None else _seconds(experiment, first)
     compiling *= len(rows)  # each has shapes of its own, which every process compiles
-    fixed = compiling + (0.0 if run.task else closing)
+    fixed = compiling + (0.0 if run.task else closing / allotted())
     seconds = scale * work / processes + fixed + (START if processes > 1 else 0.0)
     compiled = f", {duration(compiling)} of them compiling," if compiling > seconds / 4 else ","
     lines.append(f"about {duration(seconds)}{share}{compiled} scaled from samples timed on this machine")

@@ -56,7 +56,6 @@ from sims import sampling
 from sims.checks import finite_p
 from sims.given import verdict_of
 from sims.instance import STREAM
-from sims.machine import allotted
 from sims.sampling import preferred_solver
 from sims.signal import Observable, tried
 from theory.checks import ParameterError, shown
@@ -222,16 +221,18 @@ class SweepExperiment(Experiment):
         least = max(model.p_star, -(-self.eigenpairs[index] // p) + 1, min(16, 2 * size // p))
         seconds = sample_seconds(p, n, alpha, solver)
         closing = 0.0
-        if model.is_committee:  # draws of the finite-N law, on all cores
+        if model.is_committee:  # draws of the finite-N law
             draws = draws_of(model, self.settings["n"], np.asarray(self.alphas[index]), n)
-            closing = law_seconds(p, n, alpha, draws) / allotted()
+            closing = law_seconds(p, n, alpha, draws)
         return Cost(
             f"{models.words(model)} N={n}",
             seconds,
             (index, max(min(n, size // p), least), alpha),
             seconds if p * n <= SIDE_BY_SIDE and solver == "dense" else None,
             closing,
-            sampling.bytes_needed(model, n, alpha, **self._how(index), batch=hints.get("batch")),
+            sampling.bytes_needed(
+                model, n, alpha, **self._how(index) | {"solver": solver}, batch=hints.get("batch")
+            ),
         )
 
     def check_memory(self, hints: Mapping[str, Any], processes: int) -> None:
