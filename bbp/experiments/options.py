@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,28 +52,16 @@ def alphas(name: str, value: Any) -> Any:
     return AUTO if value is True or value == AUTO else list(numbers("alpha", value))
 
 
-def grid(most: float = math.inf) -> Read:
-    """A reader of positive numbers up to `most`, rising."""
+def rising(read: Read, most: float = math.inf) -> Read:
+    """A reader of what `read` gives, several numbers, in rising order and up to `most`."""
 
-    def read(name: str, value: Any) -> list[float]:
-        found = list(numbers(name, value))
+    def bounded(name: str, value: Any) -> list[Any]:
+        found = sorted(read(name, value))
         if found[-1] > most:
             raise ParameterError(f"{name} must be at most {most:g}, got {shown(found[-1])}")
         return found
 
-    return read
-
-
-def counts(least: int = 1, most: float = math.inf) -> Read:
-    """A reader of integers from `least` to `most`, rising."""
-
-    def read(name: str, value: Any) -> list[int]:
-        found = sorted(integers(name, value, least))
-        if found[-1] > most:
-            raise ParameterError(f"{name} must be at most {most:g}, got {found[-1]:g}")
-        return found
-
-    return read
+    return bounded
 
 
 def finite_widths(name: str, value: Any) -> list[int]:
@@ -256,10 +245,10 @@ SWEEP = (
     ),
     Option("p", 1, finite_widths, "student widths, such as 1,2,4"),
     Option("p_star", 1, lambda name, value: list(integers(name, value)), "teacher widths"),
-    Option("a", 1.0, grid(), "normalisations of the loss, such as 0.5,1"),
-    Option("a_grid", None, grid(), "the same, as a grid", metavar="GRID", alias="a"),
+    Option("a", 1.0, rising(numbers), "normalisations of the loss, such as 0.5,1"),
+    Option("a_grid", None, rising(numbers), "the same, as a grid", metavar="GRID", alias="a"),
     *models.MODEL,
-    Option("n", 400, counts(), "input dimensions N, such as 200,400"),
+    Option("n", 400, rising(integers), "input dimensions N, such as 200,400"),
     Option("samples", 16, SAMPLES, "samples a point; at most so many with --target-error"),
     Option("seed", 0, seed, "of the sweep; a sample depends on seed, n, alpha, dtype and its number, nothing else"),
     Option(
@@ -294,7 +283,7 @@ DESCENT = (
     Option("p_star", 1, integer(), "teacher width"),
     Option("a", 1.0, number, "normalisation of the loss"),
     *models.MODEL,
-    Option("n", 100, counts(), "input dimensions N, such as 100,200"),
+    Option("n", 100, rising(integers), "input dimensions N, such as 100,200"),
     Option("samples", 16, SAMPLES, "samples a point"),
     Option("seed", 0, seed, "seed of all draws"),
     Option(
@@ -345,17 +334,18 @@ PHASE = (
         metavar="LIST",
     ),
     Option(
-        "n", None, counts(LEAST_N, MOST_N), "input dimensions, such as 1e3,1e6: thresholds at finite N for every p at --at-a",
+        "n", None, rising(partial(integers, minimum=LEAST_N), MOST_N),
+        "input dimensions, such as 1e3,1e6: thresholds at finite N for every p at --at-a",
         metavar="LIST",
     ),
     Option("draws", 100, integer(2, MOST_DRAWS), "draws of labels for each of those"),
     Option(
-        "time", None, grid(MOST_FLOW_ALPHA),
+        "time", None, rising(numbers, MOST_FLOW_ALPHA),
         "alphas, such as 1.5:5:8: the time at which gradient flow loses the outlier, for every finite p at --at-a (seconds"
         " each)", metavar="GRID",
     ),
     Option(
-        "minima", None, grid(MOST_COUNTED),
+        "minima", None, rising(numbers, MOST_COUNTED),
         "alphas, such as 2:6:9: how many minima the loss has at every --at-a, and from which alpha on they are unstable towards"
         " the teacher (p = p* = 1; some seconds each)", metavar="GRID",
     ),

@@ -7,8 +7,8 @@
     theory_edge, theory_outlier, theory_overlap   (alpha), NaN where there is none
     theory_n_lowest, theory_n_overlap, theory_n_informative   (n, alpha): theory.finite.law, means over theory_n_draws (n)
         draws; theory_n_lowest_error, _std, ...   standard errors, and the scatter of one draw; NaN where it would take too long
-    NAME                                     (n, alpha, sample) or with eigenpair: an observable of one's own, whose attributes
-        `observable` and `source` say where it lies, and the hash of its source
+    NAME                                     (n, alpha, sample) or with eigenpair: an observable, whose attributes `observable`
+        and `source` say where it lies, and the hash of its source where it is one's own
     unit_n, unit_alpha, ...                  (unit): which samples were computed together, where, in what time
     attributes                               p, p_star, a, alpha_bbp, kind, seed, dtype, device, prng, versions (JSON), commit,
                                              finished, config (JSON: every option that decides the numbers)
