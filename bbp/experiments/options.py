@@ -58,7 +58,7 @@ def rising(read: Read, most: float = math.inf) -> Read:
     def bounded(name: str, value: Any) -> list[Any]:
         found = sorted(read(name, value))
         if found[-1] > most:
-            raise ParameterError(f"{name} must be at most {most:g}, got {shown(found[-1])}")
+            raise ParameterError(f"{name} must be at most {most:g}, got {found[-1]:g}")
         return found
 
     return bounded
