@@ -257,10 +257,6 @@ class Isotropic:
             raise NotConverged("averages next to the infimum of the weights do not exist", -q_min)
         return first, self._on_sharp(first, means)[0]
 
-    def alpha_c(self) -> float:
-        """alpha up to which the edge is smooth."""
-        return self.start[1]
-
     def edge(self, alpha: float) -> tuple[float, str, float]:
         """Left edge at alpha: value, kind "sharp" | "smooth" | "atom", and d there.
 

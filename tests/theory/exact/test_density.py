@@ -356,6 +356,22 @@ def test_few_digits_stay_on_the_axis_of_many(model, alpha):
     np.testing.assert_allclose(few, many, rtol=0, atol=1e-4 * np.max(np.abs(many)))
 
 
+@pytest.mark.parametrize(
+    ("model", "alpha"),
+    [
+        (Network(41, 15, 0.05484), 0.26343),
+        (Network(19, 3, 0.18586), 1.0012),
+    ],
+)
+def test_tails_among_others(model, alpha):
+    """Places of a tail, whose densities span 200 decades, are the same at once and one by one."""
+    edge = theory.edge(model, alpha).value
+    lam = edge + abs(edge) * np.geomspace(1e-5, 10, 40)
+    alone = np.array([density(model, alpha, place) for place in lam])
+    assert np.min(alone[alone > 0]) < 1e-200 and np.max(alone) > 1e-3
+    np.testing.assert_allclose(density(model, alpha, lam), alone, rtol=1e-5, atol=1e-295)
+
+
 BINS, SAMPLES, ALARM = 12, 60, 1e-3
 POOLED = [
     pytest.param(Network(1, 1, 0.7), 1.5, 300, 11, marks=pytest.mark.slow),

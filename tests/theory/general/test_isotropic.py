@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from theory.general.isotropic import given_law
+from theory.general.isotropic import given_law, node_averages
 from theory.general.quadrature import chi_square_law
 
 MARCHENKO_PASTUR = given_law(1.0, 1.0, 1.0)
@@ -147,3 +147,17 @@ def test_units_do_not_matter():
             first, second = _threshold(law), _threshold(scaled)
             assert (first is None) == (second is None)
             assert first is None or abs(first.alpha - second.alpha) < 1e-9 * first.alpha
+
+
+@pytest.mark.parametrize("n", [3, 8192, 20_001])
+def test_averages_of_many_nodes(n):
+    """Sums in parts are those of all nodes, at the infimum too, where no node is."""
+    rng = np.random.default_rng(n)
+    f, w, row = rng.uniform(-0.9, 3, n), rng.random(n) / n, rng.random((3, n)) / n
+    for d in (0.0, 0.3):
+        found, q = node_averages(f, w, [row], 1.0, 1.0)(d), 1.0 + d
+        a = f * q / (q + f)
+        wanted = [w @ a, w @ a**2, *(row @ a)[[0, 1, 1, 2]], *(row @ a**2)[[0, 1, 1, 2]]]
+        np.testing.assert_allclose(
+            [found.k, found.k2, *found.x[0].ravel(), *found.x2[0].ravel()], wanted, rtol=1e-12
+        )
