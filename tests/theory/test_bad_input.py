@@ -4,6 +4,7 @@ Warnings are errors here as everywhere, so overflow and the like fail too.
 """
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -82,24 +83,27 @@ def refused(call, *arguments, name=None, **keywords):
         assert message.startswith(f"{name} must"), message
 
 
+AT_ALPHA = {
+    "edge": lambda m, a: theory.edge(m, a),
+    "z_of_g": lambda m, a: z_of_g(m, a, -0.5),
+    "riemannian_shift": lambda m, a: riemannian_shift(m, a),
+    "outliers": lambda m, a: theory.outliers(m, a),
+    "spectrum": lambda m, a: theory.spectrum(m, a),
+    "edge_gap": lambda m, a: edge_gap(m, a),
+    "student_margins": lambda m, a: student_margins(m, a),
+    "density": lambda m, a: density(m, a, 0.5),
+    "stieltjes": lambda m, a: stieltjes(m, a, 1j),
+    "moment": lambda m, a: moment(m, a, 2),
+    "atom": lambda m, a: atom(m, a),
+    "finite law": lambda m, a: law(m, a, 100, draws=2),
+    "finite_edge": lambda m, a: finite_edge(m, a, 100),
+}
 OF_A_MODEL = {
+    **{name: lambda m, call=call: call(m, 1.0) for name, call in AT_ALPHA.items()},
     "threshold": lambda m: theory.threshold(m),
-    "edge": lambda m: theory.edge(m, 1.0),
-    "z_of_g": lambda m: z_of_g(m, 1.0, -0.5),
-    "riemannian_shift": lambda m: riemannian_shift(m, 1.0),
-    "outliers": lambda m: theory.outliers(m, 1.0),
-    "spectrum": lambda m: theory.spectrum(m, 1.0),
-    "edge_gap": lambda m: edge_gap(m, 1.0),
-    "student_margins": lambda m: student_margins(m, 1.0),
     "alpha_zero": lambda m: alpha_zero(m),
-    "density": lambda m: density(m, 1.0, 0.5),
-    "stieltjes": lambda m: stieltjes(m, 1.0, 1j),
-    "moment": lambda m: moment(m, 1.0, 2),
-    "atom": lambda m: atom(m, 1.0),
     "quenched": lambda m: quenched(m, *ONES, 10),
-    "finite law": lambda m: law(m, 1.0, 100, draws=2),
     "finite threshold": lambda m: threshold_at(m, 1000),
-    "finite_edge": lambda m: finite_edge(m, 1.0, 100),
     "kernel_variance": lambda m: kernel_variance(m, -0.5),
 }
 
@@ -110,21 +114,7 @@ def test_model(function):
         refused(function, model, name="model")
 
 
-OF_ALPHA = {
-    "edge": lambda a: theory.edge(MODEL, a),
-    "z_of_g": lambda a: z_of_g(MODEL, a, -0.5),
-    "riemannian_shift": lambda a: riemannian_shift(MODEL, a),
-    "outliers": lambda a: theory.outliers(MODEL, a),
-    "spectrum": lambda a: theory.spectrum(MODEL, a),
-    "edge_gap": lambda a: edge_gap(MODEL, a),
-    "student_margins": lambda a: student_margins(MODEL, a),
-    "density": lambda a: density(MODEL, a, 0.5),
-    "stieltjes": lambda a: stieltjes(MODEL, a, 1j),
-    "moment": lambda a: moment(MODEL, a, 2),
-    "atom": lambda a: atom(MODEL, a),
-    "finite law": lambda a: law(MODEL, a, 100, draws=2),
-    "finite_edge": lambda a: finite_edge(MODEL, a, 100),
-}
+OF_ALPHA = {name: partial(call, MODEL) for name, call in AT_ALPHA.items()}
 ONE_ALPHA = {
     **{name: OF_ALPHA[name] for name in ("outliers", "student_margins", "finite_edge")},
     "spectral_edge": lambda a: spectral_edge(subset(), a),
