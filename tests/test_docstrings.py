@@ -9,24 +9,18 @@ from pathlib import Path
 
 import pytest
 
+import sims
 import theory
+import theory.finite
 import theory.general
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted(path for name in ("theory", "sims", "bbp") for path in (ROOT / name).rglob("*.py"))
 
-# what users call beside the exports of theory and theory.general
+PACKAGES = theory, theory.general, theory.finite, sims
+# what users call beside the exports of these
 USED = {
-    "theory.finite.edge": [
-        "alpha_bbp_typical",
-        "finite_edge",
-        "kernel_variance",
-        "pole_probability",
-        "typical_edge",
-    ],
-    "theory.finite.law": ["law"],
-    "theory.finite.quenched": ["quenched"],
-    "theory.finite.threshold": ["answer", "quantile", "threshold"],
+    "theory.finite.edge": ["finite_edge", "kernel_variance", "pole_probability"],
     "theory.finite.tracy_widom": [
         "tracy_widom_cdf",
         "tracy_widom_pdf",
@@ -36,7 +30,6 @@ USED = {
     ],
     "sims.dynamics.methods": ["Descent"],
     "sims.dynamics.problem": ["Matrix"],
-    "sims.dynamics.run": ["descend"],
     "theory.path.deferred": ["Deferred"],
     "theory.general.spectral_methods": [
         "optimal",
@@ -49,13 +42,12 @@ USED = {
         "trimmed",
     ],
     "sims.solvers.dense": ["lowest_dense"],
-    "sims.density": ["density_of_states", "lanczos_quadrature"],
+    "sims.density": ["lanczos_quadrature"],
     "sims.hessian": ["dense", "hessian"],
     "sims.checks": ["samples_of"],
-    "sims.instance": ["draw"],
     "sims.krylov.solver": ["lowest_krylov"],
     "sims.operator": ["hessian_operator"],
-    "sims.sampling": ["lowest", "sample_grid", "sample_point"],
+    "sims.sampling": ["sample_grid", "sample_point"],
     "sims.signal": ["overlaps", "signal_vectors"],
 }
 
@@ -83,7 +75,7 @@ def test_every_public_definition_has_a_docstring():
 
 
 def exported():
-    for package in (theory, theory.general):
+    for package in PACKAGES:
         for name in package.__all__:
             if inspect.isfunction(getattr(package, name)):
                 yield f"{package.__name__}.{name}", getattr(package, name)
