@@ -31,7 +31,7 @@ def test_thresholds_far_below_the_limit_are_found(a):
 
 
 @pytest.mark.parametrize(
-    "model", [Network(2, 1, 1.5), pytest.param(Network(1, 2, 3.0), marks=pytest.mark.slow)]
+    "model", [pytest.param(Network(2, 1, 1.5), marks=pytest.mark.slow), Network(1, 2, 3.0)]
 )
 def test_threshold_of_several_directions_is_where_half_of_the_draws_are_informative(model):
     """Fresh draws at the threshold of 60: a share within 4 sigma of both (0.4) of 1/2; far above it most are.
