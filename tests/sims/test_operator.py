@@ -3,13 +3,12 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from sims.hessian import dense_blas
 from sims.instance import draw
 from sims.operator import hessian_operator
 from sims.rows import block_size, rows_of
-from tests.sims.instances import Case, dense_hessian
+from tests.sims.instances import Case, dense_hessian, quick_rows
 from theory.model import Committee
 
 N = 40
@@ -19,40 +18,27 @@ def vectors(case, k=5, dtype=np.float64):
     return np.random.default_rng(3).standard_normal((case.p, case.n, k)).astype(dtype)
 
 
-def by_dense(case, instance, v):
-    return (dense_hessian(instance) @ v.reshape(case.p * case.n, -1)).reshape(v.shape)
-
-
 LAYOUTS = [{}, {"size": 17}, {"stored": False}]
-QUICK = {(3, 2): LAYOUTS, (1, 1): LAYOUTS[:1], (17, 1): LAYOUTS[1:2]}
+WIDTHS = [(1, 1), (3, 2), (17, 1), (2, 1), (4, 3)]
+QUICK = [(3, 2, layout, "float64") for layout in LAYOUTS] + [
+    (1, 1, {}, "float64"),
+    (17, 1, {"size": 17}, "float64"),
+    (2, 1, {}, "float32"),
+    (2, 1, {"stored": False}, "float32"),
+]
+EVERY = [(*widths, layout, "float64") for widths in WIDTHS for layout in LAYOUTS]
 
 
-@pytest.mark.parametrize(
-    ("p", "p_star", "layout"),
-    [
-        pytest.param(*widths, layout, marks=() if layout in QUICK.get(widths, []) else pytest.mark.slow)
-        for widths in ((1, 1), (3, 2), (17, 1), (2, 1), (4, 3))
-        for layout in LAYOUTS
-    ],
-)
-def test_every_layout_is_the_dense_matrix(p, p_star, layout):
+@quick_rows("p, p_star, layout, dtype", *QUICK, slow=[row for row in EVERY if row not in QUICK])
+def test_every_layout_is_the_dense_matrix(p, p_star, layout, dtype):
+    """To the rounding of the dtype."""
     case = Case(N, p, p_star, 0.3, 3.7, 4, 1)
-    instance, v = case.instance(), vectors(case)
-    found = np.asarray(hessian_operator(instance, **layout)(v))
-    assert np.max(np.abs(found - by_dense(case, instance, v))) < 1e-12
-
-
-@pytest.mark.parametrize("layout", [{}, {"stored": False}])
-def test_float32_to_its_rounding(layout):
-    case = Case(N, 2, 1, 0.3, 3.7, 4, 1)
-    instance, v = case.instance("float32"), vectors(case, dtype=np.float32)
-    operator = hessian_operator(instance, **layout)
-    found = np.asarray(operator(v))
-    assert found.dtype == np.float32
-    hessian = dense_hessian(instance)
+    instance, v = case.instance(dtype), vectors(case, dtype=dtype)
+    found, hessian = np.asarray(hessian_operator(instance, **layout)(v)), dense_hessian(instance)
+    exact = (hessian @ v.reshape(p * N, -1)).reshape(v.shape)
     scale = np.linalg.norm(hessian, 2) * np.max(np.linalg.norm(v, axis=(0, 1)))
-    exact = (hessian @ v.reshape(80, -1)).reshape(v.shape)
-    assert np.max(np.linalg.norm(found - exact, axis=(0, 1))) < 8 * np.finfo(np.float32).eps * scale
+    assert found.dtype == dtype
+    assert np.max(np.linalg.norm(found - exact, axis=(0, 1))) < 8 * np.finfo(dtype).eps * scale
 
 
 def test_rows_drawn_when_needed_are_the_stored_rows():
