@@ -1,1 +1,1 @@
-"""What runs any experiment: tasks, parts, locks, clusters, estimates."""
+"""What runs any experiment: the engine in one file (run), beside it parts on disk, and executors elsewhere."""
