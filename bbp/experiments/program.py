@@ -125,11 +125,7 @@ class Program:
         name = f"bbp.{self.name}"
         with process.heeded(name), messages.messages(name, quiet=not progress), self._in_python():
             experiment = self._built(how, asked, *what)
-            found, said = obtain(experiment, how)
-            if said:
-                log.info("%s", said)
-            tell_failures(experiment, found, "retry_failed=True" if said else "")
-            return found
+            return obtain(experiment, how, "retry_failed=True")[0]
 
     @contextlib.contextmanager
     def _in_python(self) -> Iterator[None]:
@@ -186,46 +182,47 @@ def carry_out(
     if how["dry_run"]:
         program.show(describe(planned(experiment, how), how))
         return program.OK
-    found, said = obtain(experiment, how)
-    if found is not None:
-        program.show(experiment.table(found))
-    if said:
-        log.info("%s", said)
-    if found is None:
-        return program.OK
-    if then is not None:
+    found, failed = obtain(
+        experiment, how, "--retry-failed", lambda found: program.show(experiment.table(found))
+    )
+    if found is not None and then is not None:
         then(found)
-    failed = tell_failures(experiment, found, "--retry-failed" if said else "")
     return program.FAILED if failed else program.OK
 
 
-def obtain(experiment: Experiment, how: Mapping[str, Any]) -> tuple[Any, str]:
-    """What the experiment gives, from its file or by running it, and a line on that; None of a task, which leaves parts.
+def obtain(
+    experiment: Experiment,
+    how: Mapping[str, Any],
+    again: str,
+    show: Callable[[Any], None] = lambda found: None,
+) -> tuple[Any, bool]:
+    """What the experiment gives, from its file or by running it, None of a task, which leaves parts; whether samples failed.
 
-    how   the checked options; `out` None keeps nothing, `executor` runs the units
+    how     the checked options; `out` None keeps nothing, `executor` runs the units
+    again   the option that tries failed samples of a file again, for messages
+    show    called with what there is, before it is said where it lies
     """
-    run = planned(experiment, how)
+    run, said = planned(experiment, how), ""
     if run.out is None:
-        return run.in_memory(), ""
-    check_memory(run, how, run.parallel)
-    before = run.existing()
-    if before is not None:
-        run.clear(before)
-        return before, f"{run.out} was already finished: nothing to compute"
-    found = run.to_file()
-    if found is not None:
-        return found, f"wrote {run.out}"
-    then = "when all are, the same command with --merge instead of --task writes the file"
-    return None, "task {} of {} is done; {}".format(*how["task"], then)
-
-
-def tell_failures(experiment: Experiment, found: Any, again: str = "") -> int:
-    """How many samples failed, after an error message if any did; `again`: the option that tries them again, of a file."""
-    whys = experiment.reasons(found)
-    if whys:
-        more = f" ({again} tries again)" if again else ""
+        found = run.in_memory()
+    elif why := refusal(run, how, run.parallel):
+        raise ParameterError(why)
+    elif (found := run.existing()) is not None:
+        run.clear(found)
+        said = f"{run.out} was already finished: nothing to compute"
+    elif (found := run.to_file()) is not None:
+        said = f"wrote {run.out}"
+    else:
+        then = "when all are, the same command with --merge instead of --task writes the file"
+        log.info("task %d of %d is done; %s", *how["task"], then)
+        return None, False
+    show(found)
+    if said:
+        log.info("%s", said)
+    if whys := experiment.reasons(found):
+        more = f" ({again} tries again)" if said else ""
         log.error("%d %s failed, the first because: %s%s", len(whys), experiment.unit_of, whys[0], more)
-    return len(whys)
+    return found, bool(whys)
 
 
 def require_together(how: Mapping[str, Any]) -> None:
@@ -276,16 +273,6 @@ def planned(experiment: Experiment, how: Mapping[str, Any]) -> Run:
     return run
 
 
-def check_memory(run: Run, how: Mapping[str, Any], processes: int) -> None:
-    """ParameterError, with the bytes needed and what would fit, if the largest units do not fit in memory here.
-
-    Workers elsewhere, or with a GPU each, check for themselves.
-    """
-    if how["scheduler"] is None and (how["workers"] is None or not messages.gpus()):
-        elsewhere = how.get("executor") is not None
-        run.experiment.check_memory(run.hints, 1 if elsewhere else processes)
-
-
 def side_by_side(run: Run, how: Mapping[str, Any]) -> int:
     """Processes of this machine: as many as are wanted, or as end the work soonest.
 
@@ -313,15 +300,20 @@ def side_by_side(run: Run, how: Mapping[str, Any]) -> int:
         total, samples = total + number * seconds, samples + number
     free = free_bytes()
     processes = max(1, min(processes, samples, processes if free is None else int(free / PROCESS_BYTES)))
-    while processes > 1 and _refusal(run, how, processes):
+    while processes > 1 and refusal(run, how, processes):
         processes -= 1
     return processes if processes > 1 and total > total / processes + START else 1
 
 
-def _refusal(run: Run, how: Mapping[str, Any], processes: int) -> str:
-    """Why the largest units do not fit in memory here; empty where they do."""
+def refusal(run: Run, how: Mapping[str, Any], processes: int) -> str:
+    """Why the largest units do not fit in memory here, with the bytes needed and what would fit; empty where they do.
+
+    Workers elsewhere, or with a GPU each, look for themselves.
+    """
+    if how["scheduler"] is not None or (how["workers"] is not None and messages.gpus()):
+        return ""
     try:
-        check_memory(run, how, processes)
+        run.experiment.check_memory(run.hints, 1 if how.get("executor") is not None else processes)
     except ParameterError as error:
         return str(error)
     return ""
@@ -360,7 +352,7 @@ def describe(run: Run, how: Mapping[str, Any]) -> str:
         lines.append(f"in one process about {alone}: they cost more here than they gain")
     if experiment.note:
         lines.append(experiment.note)
-    if refused := _refusal(run, how, processes):
+    if refused := refusal(run, how, processes):
         lines.append(f"would be refused on this machine as it is now: {refused}")
     return "\n".join(lines)
 

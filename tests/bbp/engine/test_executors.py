@@ -281,6 +281,7 @@ def test_what_runs_no_units_or_forks_is_refused():
             programs.obtain(
                 SWEEPS.experiment({"alpha": [1.0], "n": [20], "samples": 1}),
                 checked(SWEEP, {}) | {"executor": pool},
+                "",
             )
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=spawn) as pool:
         assert executors.usable(pool) is pool
