@@ -79,7 +79,7 @@ def cubature_law(model: Network, calls: list[float]) -> Law:
         calls.append(q)
         found = cubature(integrand, [-9.5, -9.5], [9.5, 9.5], rtol=1e-10, atol=1e-10).estimate
         k, k2 = float(found[0]), float(found[4])
-        return Averages(k, k2, [found[[[1, 2], [2, 3]]]], [found[[[5, 6], [6, 7]]]])
+        return Averages(k, k2, lambda _: found[[[1, 2], [2, 3]]], lambda _: found[[[5, 6], [6, 7]]])
 
     law = node_law(model, 0.08)
     return replace(law, at=at)

@@ -71,12 +71,12 @@ class Block:
 
 @dataclass(frozen=True)
 class Averages:
-    """K, K2 and for each block X (k, k), X2 (k, k) at one q."""
+    """K, K2, and X (k, k), X2 (k, k) of the block of an index, at one q."""
 
     k: float
     k2: float
-    x: list[Array]
-    x2: list[Array]
+    x: Callable[[int], Array]
+    x2: Callable[[int], Array]
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,12 @@ def node_averages(f: Array, coefficients: Array, rows: Sequence[Array], q_min: f
             # A = f q / (q + f) with q + f = (f - infimum) + d: no difference of large numbers at small d
             a = f * ((q_min + d) / (above + d))
             a2 = a * a
-            traces = float(_sums(coefficients, a)), float(_sums(coefficients, a2))
-            return Averages(*traces, *([_unpacked(_sums(row, v)) for row in rows] for v in (a, a2)))
+        return Averages(
+            float(_sums(coefficients, a)),
+            float(_sums(coefficients, a2)),
+            lambda index: _unpacked(_sums(rows[index], a)),
+            lambda index: _unpacked(_sums(rows[index], a2)),
+        )
 
     return at
 
@@ -129,7 +133,8 @@ def _parts(values: Array) -> Array:
 
 def _sums(rows: Array, values: Array) -> Array:
     """rows @ values of two such arrays (..., parts, _PART) and (parts, _PART)."""
-    return np.asarray(np.vecdot(rows, values).sum(axis=-1))
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.asarray(np.vecdot(rows, values).sum(axis=-1))
 
 
 def _unpacked(packed: Array) -> Array:
@@ -299,7 +304,8 @@ class Isotropic:
         """Eigenvalues of (K - X) int s^2/(K s - zeta) - 1, largest first."""
         means = self.law.at(d)
         pull = self._means(means.k, self._at_alpha(d, means, alpha))[2]
-        shift = means.k * np.eye(len(means.x[index])) - means.x[index]
+        x = means.x(index)
+        shift = means.k * np.eye(len(x)) - x
         return np.linalg.eigvalsh(shift)[::-1] * pull - 1
 
     def _outlier(self, index: int, order: int, alpha: float, d_edge: float) -> Outlier:
@@ -311,7 +317,7 @@ class Isotropic:
         # at the edge the margin is positive: closer than the nearest d the outlier is the edge
         d = d_edge + (0.0 if v is None else math.exp(v))
         means = self.law.at(d)
-        values, vectors = np.linalg.eigh(means.x[index])
+        values, vectors = np.linalg.eigh(means.x(index))
         zeta = self._at_alpha(d, means, alpha) if v is None else self._at_pull(means, float(values[order]))
         overlap = self._overlap(index, vectors[:, order], means, zeta, alpha)
         return self.law.blocks[index].outlier(alpha * zeta, overlap, vectors[:, order])
@@ -319,8 +325,8 @@ class Isotropic:
     def _overlap(self, index: int, x: Array, means: Averages, zeta: float, alpha: float) -> float:
         """q2 = h_1^2 chi / (-d/dz [chi h_2]), chi = alpha x^T (X - K) x; derivatives along the curve z(g)."""
         first, second, pull, third, square = self._means(means.k, zeta)
-        chi = alpha * float(x @ means.x[index] @ x - means.k)
-        chi_g = alpha * float(x @ means.x2[index] @ x - means.k2)  # d/dg, since dA/dg = A^2
+        chi = alpha * float(x @ means.x(index) @ x - means.k)
+        chi_g = alpha * float(x @ means.x2(index) @ x - means.k2)  # d/dg, since dA/dg = A^2
         # h_1 = -M_1 / alpha and so on; 1 = -int s/(z - kappa s)^2 dz/dg + int s^2/(z - kappa s)^2 alpha K2
         slope = -(alpha**2 - second * alpha * means.k2) / square  # dz/dg
         if not slope < 0:  # a sharp edge
@@ -357,7 +363,8 @@ class Isotropic:
     def _sharp_margin(self, index: int, d: float) -> float:
         means = self.law.at(d)
         _, zeta = self._on_sharp(d, means)
-        shift = means.k * np.eye(len(means.x[index])) - means.x[index]
+        x = means.x(index)
+        shift = means.k * np.eye(len(x)) - x
         return float(np.linalg.eigvalsh(shift)[-1] * self._means(means.k, zeta)[2] - 1)
 
     def _sharp_threshold(self, index: int, low: float, high: float) -> tuple[Threshold, float]:
@@ -394,7 +401,7 @@ class Isotropic:
         """alpha and squared overlap of the lowest outlier of a block as functions of d: its largest eigenvalue of K - X fixes
         zeta, hence alpha = q M_1."""
         means = self.law.at(d)
-        values, vectors = np.linalg.eigh(means.x[index])
+        values, vectors = np.linalg.eigh(means.x(index))
         if not means.k > values[0]:
             return None
         zeta = self._at_pull(means, float(values[0]))

@@ -401,8 +401,8 @@ def quadratic_law(model: Network) -> Law:
         x = k - u / t
         if abs(x) < _FEW_DIGITS * abs(k):  # as at large a, where E[y f] is of order 1/a^2
             x = float(at_outlier(*at)[0])
-        blocks = [np.array([[scale * x]])], [np.array([[scale**2 * v / t**2]])]
-        return Averages(scale * k, scale**2 * w / t**2, *blocks)
+        of_block, of_squares = np.array([[scale * x]]), np.array([[scale**2 * v / t**2]])
+        return Averages(scale * k, scale**2 * w / t**2, lambda _: of_block, lambda _: of_squares)
 
     teacher = Block(np.array([True]), np.zeros((1, 1)), model.degeneracy)
     return Law(averages, (teacher,), scale, True, scale)

@@ -159,5 +159,5 @@ def test_averages_of_many_nodes(n):
         a = f * q / (q + f)
         wanted = [w @ a, w @ a**2, *(row @ a)[[0, 1, 1, 2]], *(row @ a**2)[[0, 1, 1, 2]]]
         np.testing.assert_allclose(
-            [found.k, found.k2, *found.x[0].ravel(), *found.x2[0].ravel()], wanted, rtol=1e-12
+            [found.k, found.k2, *found.x(0).ravel(), *found.x2(0).ravel()], wanted, rtol=1e-12
         )

@@ -88,7 +88,7 @@ def spiked(s):
 
     def at(q):
         a = q / (1 + q)
-        return Averages(a, a * a, [np.array([[s * a]])], [np.array([[s * a * a]])])
+        return Averages(a, a * a, lambda _: np.array([[s * a]]), lambda _: np.array([[s * a * a]]))
 
     return Law(at, (Block(np.array([True]), np.zeros((1, 1))),), 0.0, False, 1.0)
 
