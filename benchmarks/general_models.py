@@ -17,13 +17,13 @@ from scipy.integrate import cubature
 
 import theory
 from theory.answers import scattered
-from theory.general import Network, general_spectrum, model_map, spectrum
+from theory.general import Network, general_spectrum, model_map
 from theory.general.any_weight import Weight
 from theory.general.cubature import sobol_rule
 from theory.general.extremes import support
 from theory.general.isotropic import Averages, Isotropic, Law
 from theory.general.laws import infimum_of, node_law
-from theory.general.nodes import node_problem
+from theory.general.nodes import node_problem, node_spectrum
 from theory.general.points import PointProblem
 from theory.model.activations import ACTIVATIONS
 
@@ -114,10 +114,10 @@ def imported() -> None:
 
 
 def fresh(model: Network):
-    """`spectrum` at alpha = 3 with empty caches."""
+    """What `spectrum` computes at alpha = 3, with empty caches."""
     node_problem.cache_clear()
     infimum_of.cache_clear()
-    return spectrum(model, 3.0)
+    return node_spectrum(model, 3.0)
 
 
 def curve() -> None:
