@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -123,7 +123,7 @@ def _found(
     for first, h in enumerate(_STEPS[:-1]):
         nodes = Nodes.of(model, overlap, h)
         begun = near if loss is None or near else _to_loss(nodes, alpha, loss)
-        known = saddle.extremum(nodes, alpha, loss, begun) or _from_afar(model, alpha, overlap, loss, h)
+        known = saddle.extremum(nodes, alpha, loss, begun) or _followed(model, alpha, overlap, loss, h)
         refined = known and _refined(model, alpha, overlap, loss, known, _STEPS[first:])
         if refined:
             return refined
@@ -148,38 +148,31 @@ def _refined(
     return (known, error, step) if error < _ALIKE else None
 
 
-def _followed(
-    path: Iterable[tuple[Nodes, float, float | None]], known: Sequence[Saddle] = ()
-) -> list[Saddle]:
-    """The extremum at the end of a path of nodes, alpha and loss, each from the one before; empty where one is not found."""
-    for nodes, alpha, loss in path:
-        found = saddle.extremum(nodes, alpha, loss, known)
-        if found is None:
-            return []
-        known = [found]
-    return list(known)
-
-
-def _from_afar(model: Network, alpha: float, overlap: float, loss: float | None, h: float) -> Saddle | None:
+def _followed(model: Network, alpha: float, overlap: float, loss: float | None, h: float) -> Saddle | None:
     """The extremum where it is found nowhere else: followed from m = 0 and a larger alpha in small steps."""
-    turns = np.linspace(0, 1, _TURNS)
-    path = (
-        (Nodes.of(model, overlap * math.sin(turn * math.pi / 2), h), alpha * _MORE ** (1 - turn), loss)
-        for turn in turns
-    )
-    return next(iter(_followed(path)), None)
+    known: list[Saddle] = []
+    for turn in np.linspace(0, 1, _TURNS):
+        m, more = overlap * math.sin(turn * math.pi / 2), alpha * _MORE ** (1 - turn)
+        found = saddle.extremum(Nodes.of(model, m, h), more, loss, known)
+        if found is None:
+            return None
+        known = [found]
+    return known[0]
 
 
 def _to_loss(nodes: Nodes, alpha: float, loss: float) -> list[Saddle]:
     """The extremum at a loss, followed from that of free loss in small steps; empty where that fails."""
-    free = _followed([(nodes, alpha, None)])
-    if not free:
+    found = saddle.extremum(nodes, alpha, None)
+    if found is None:
         return []
-    start = float(free[0].probability @ nodes.loss)
+    start = float(found.probability @ nodes.loss)
     steps = max(2, math.ceil(abs(math.log(loss / start)) / _STRIDE))
     # beta is the multiplier of the loss: 0 at its free value.
-    targets = np.geomspace(start, loss, steps + 1)[1:]
-    return _followed(((nodes, alpha, float(target)) for target in targets), free)
+    for target in np.geomspace(start, loss, steps + 1)[1:]:
+        found = saddle.extremum(nodes, alpha, float(target), [found])
+        if found is None:
+            return []
+    return [found]
 
 
 def _answer(nodes: Nodes, alpha: float, found: Saddle, error: float, step: float) -> Minima:

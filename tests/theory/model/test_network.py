@@ -188,35 +188,46 @@ def test_refusals_are_one_clear_line(arguments, words):
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("bad", [lambda x: x, lambda x, xp: x[:2], lambda x, xp: xp.sqrt(x - 100)])
-@pytest.mark.filterwarnings("ignore:invalid value")
-def test_unfit_activations(bad):
-    with pytest.raises(ParameterError, match="value of mine must"):
-        Activation("mine", bad, lambda x, xp: x, lambda x, xp: x)
-
-
-LINE, STEP = (lambda x, xp: xp.maximum(x, 0)), (lambda x, xp: 1.0 * (x > 0))
+CUBIC = [lambda x, xp: x**3, lambda x, xp: 3 * x**2, lambda x, xp: 6 * x]
+QUARTIC = [
+    lambda y, t, a, xp: (y - t) ** 4 / a,
+    lambda y, t, a, xp: -4 * (y - t) ** 3 / a,
+    lambda y, t, a, xp: 12 * (y - t) ** 2 / a,
+]
 
 
 @pytest.mark.parametrize(
-    ("functions", "message"),
+    ("kind", "functions", "words"),
     [
+        (Activation, [lambda x: x, *CUBIC[1:]], "value of mine must"),
+        (Activation, [lambda x, xp: x[:2], *CUBIC[1:]], "value of mine must"),
+        (Activation, [lambda x, xp: xp.sqrt(x - 100), *CUBIC[1:]], "value of mine must"),
+        (Activation, [*CUBIC[:2], lambda x, xp: 3 + 0 * x], "second of mine must be the derivative of first"),
+        (Activation, [*CUBIC[:2], lambda x, xp: 6 * abs(x)], "second of mine"),
         (
-            (lambda x, xp: x**2, lambda x, xp: 2 * x, lambda x, xp: 3 + 0 * x),
-            "second of mine must be the derivative of first",
-        ),
-        (
-            (lambda x, xp: x**2, lambda x, xp: 2.001 * x, lambda x, xp: 2.001 + 0 * x),
+            Activation,
+            [CUBIC[0], lambda x, xp: 3.001 * x**2, lambda x, xp: 6.002 * x],
             "first of mine must be the derivative of value",
         ),
-        ((LINE, STEP, lambda x, xp: 0 * x), r"derivative of first: it is not near x = -?0\.00"),
-        ((lambda x, xp: x**3, lambda x, xp: 3 * x**2, lambda x, xp: 6 * abs(x)), "second of mine"),
+        # The ReLU's second derivative is no function: a 0 in its place is refused.
+        (
+            Activation,
+            [lambda x, xp: xp.maximum(x, 0), lambda x, xp: 1.0 * (x > 0), lambda x, xp: 0 * x],
+            r"derivative of first: it is not near x = -?0\.00",
+        ),
+        (Activation, [*CUBIC, "odd", 3, -50.0], "infimum of mine must bound its values"),  # far out too
+        (
+            Loss,
+            [*QUARTIC[:2], lambda y, t, a, xp: 12 * (y - t) ** 2],
+            "second of mine must be the derivative of first in yhat",
+        ),
+        (Target, [lambda u, xp: u[..., 0], 1.0, -1.0], "infimum of mine must lie below its supremum"),
     ],
 )
-def test_derivatives_must_be_those_of_the_function(functions, message):
-    """The ReLU's second derivative is no function: a 0 in its place is refused."""
-    with pytest.raises(ParameterError, match=message):
-        Activation("mine", *functions)
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_functions_that_are_not_what_they_should_be(kind, functions, words):
+    with pytest.raises(ParameterError, match=words):
+        kind("mine", *functions)
 
 
 @pytest.mark.parametrize("scale", [0.02, 1.0, 15.0])
@@ -231,6 +242,7 @@ def test_right_derivatives_pass_at_every_scale(scale, size):
         lambda x, xp: size / scale / xp.cosh(xp.clip(x / scale / 2, -300, 300)) ** 2 / 4,
     ]
     Activation("ramp", *ramp)
+    Loss("quartic", *QUARTIC)
     Activation(
         "bent",
         lambda x, xp: size * x * abs(x),
@@ -238,11 +250,6 @@ def test_right_derivatives_pass_at_every_scale(scale, size):
         lambda x, xp: 2 * size * xp.sign(x),
         "odd",
     )
-
-
-def test_an_infimum_is_checked_far_out_too():
-    with pytest.raises(ParameterError, match="infimum of cubic must bound its values"):
-        Activation("cubic", lambda x, xp: x**3, lambda x, xp: 3 * x**2, lambda x, xp: 6 * x, "odd", 3, -50.0)
 
 
 @pytest.mark.parametrize(
@@ -253,13 +260,6 @@ def test_an_infimum_is_a_number(bad):
         replace(ACTIVATIONS["tanh"], infimum=bad)
     with pytest.raises(ParameterError, match=r"^infimum (must be|of) [^\n]*$"):
         replace(PRODUCT, infimum=bad)
-
-
-def test_derivatives_of_a_loss_must_be_those_of_its_value():
-    value, first = (lambda y, t, a, xp: (y - t) ** 4 / a), (lambda y, t, a, xp: -4 * (y - t) ** 3 / a)
-    Loss("quartic", value, first, lambda y, t, a, xp: 12 * (y - t) ** 2 / a)
-    with pytest.raises(ParameterError, match="second of quartic must be the derivative of first in yhat"):
-        Loss("quartic", value, first, lambda y, t, a, xp: 12 * (y - t) ** 2)
 
 
 @pytest.mark.parametrize("value", [abs, "mine.py:f", [1.0, 2.0], np.ones(3)], ids=str)
@@ -306,11 +306,6 @@ def test_the_usual_readout_is_none_and_records_stay_as_they_were():
     assert Network.of(record, targets=[PRODUCT]) == OPPOSED
     assert hash(OPPOSED) == hash(Network.of(record, targets=[PRODUCT])) and route(OPPOSED) == "points"
     assert route(Network(2, 1, 0.5, readout=(0.4, 0.6))) == "points"
-
-
-def test_targets_are_refused_in_a_line():
-    with pytest.raises(ParameterError, match="infimum of t must lie below its supremum"):
-        Target("t", lambda u, xp: u[..., 0], 1.0, -1.0)
 
 
 def test_the_mean_of_activations_as_a_target_is_the_teacher():

@@ -94,21 +94,21 @@ def test_too_many_directions_leave_the_state_as_it_was():
 
 def test_refuses_in_one_line():
     rng = np.random.default_rng(0)
-    need = bytes_needed(3000, 1000, 50)
+    need, data = bytes_needed(3000, 1000, 50), Deferred(M, N, rng)
     assert Deferred(3000, 1000, rng, directions=50, memory=need).k == 0
-    with pytest.raises(ParameterError, match=r"50 directions of 3000 x 1000 data take .* 49 fit"):
-        Deferred(3000, 1000, rng, directions=50, memory=need - 1)
-    with pytest.raises(ParameterError, match="none fit"):
-        Deferred(3000, 1000, rng, memory=0)
-    with pytest.raises(ParameterError, match="tolerance must be below 1"):
-        Deferred(3, 3, rng, tolerance=2.0)
-    with pytest.raises(ParameterError, match="dtype must be float32 or float64"):
-        Deferred(3, 3, rng, dtype=np.int32)
-    data = Deferred(M, N, rng)
-    with pytest.raises(ParameterError, match=r"vectors must be \(b, 20\)"):
-        data.push(np.ones((1, N + 1)))
-    with pytest.raises(ParameterError, match="vectors must be finite"):
-        data.push(np.full((1, N), np.nan))
-    with pytest.raises(ParameterError, match="directions must be at least the 2"):
-        data.push(np.eye(N)[:2])
-        Deferred.resumed(data.state(), directions=1)
+    known = Deferred(M, N, rng)
+    known.push(np.eye(N)[:2])
+    for call, words in (
+        (
+            lambda: Deferred(3000, 1000, rng, directions=50, memory=need - 1),
+            r"50 directions of 3000 x 1000 .* 49 fit",
+        ),
+        (lambda: Deferred(3000, 1000, rng, memory=0), "none fit"),
+        (lambda: Deferred(3, 3, rng, tolerance=2.0), "tolerance must be below 1"),
+        (lambda: Deferred(3, 3, rng, dtype=np.int32), "dtype must be float32 or float64"),
+        (lambda: data.push(np.ones((1, N + 1))), r"vectors must be \(b, 20\)"),
+        (lambda: data.push(np.full((1, N), np.nan)), "vectors must be finite"),
+        (lambda: Deferred.resumed(known.state(), directions=1), "directions must be at least the 2"),
+    ):
+        with pytest.raises(ParameterError, match=words):
+            call()
