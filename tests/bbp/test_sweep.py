@@ -207,6 +207,7 @@ def test_a_product_of_models(bbp, out, same, monkeypatch):
     made = [(sweep.attrs["p"], sweep.attrs["a"]) for sweep in found]
     assert made == [(1, 0.5), (1, 1.0), (2, 0.5), (2, 1.0)]
     assert [sweep.eigenvalues.shape[-1] for sweep in found] == [5, 5, 6, 6]
+    assert len({tuple(sweep.alpha.values) for sweep in found}) == 4
     single = out.with_name("single.h5")
     assert bbp(*small, single, "--p", "2", "--a", "0.5").code == 0
     same(found[2], dataset.open(single))

@@ -381,18 +381,6 @@ def test_the_finite_curve_arrives_and_lies_about_theory(page):
     assert finite["overlap"][-1] == pytest.approx(limit.overlap, abs=0.15)
 
 
-def test_a_sample_can_be_cancelled(page):
-    page.move(State(p=1, n=2000, alpha=4.0))
-    page.element("draw").click()
-    page.until("!document.getElementById('cancel').disabled", "the button")
-    page.driver.find_element("tag name", "body").send_keys(Keys.ESCAPE)
-    page.says("sample-words", "cancelled", 8)
-    assert page.element("draw").is_enabled()
-    page.type("p", "inf")
-    page.element("draw").click()
-    page.says("sample-words", "finite p")
-
-
 def test_what_bokeh_is_spared_changes_no_pixel(page):
     """Every shortcut of hasten.js is in place, and figures with and without them are the same; none needs a new layout."""
     compare = (
@@ -471,3 +459,16 @@ def test_a_file_with_functions_of_ones_own_is_shown(tab, server, own_sweep):
     np.testing.assert_allclose(shown["value"], ipr, rtol=1e-12)
     tab.element("draw").click()
     tab.has("eigenvalues", "lam")
+
+
+def test_a_sample_can_be_cancelled(page):
+    """At the end: the process that computed it is killed, and the next sample starts another."""
+    page.move(State(p=1, n=2000, alpha=4.0))
+    page.element("draw").click()
+    page.until("!document.getElementById('cancel').disabled", "the button")
+    page.driver.find_element("tag name", "body").send_keys(Keys.ESCAPE)
+    page.says("sample-words", "cancelled", 8)
+    assert page.element("draw").is_enabled()
+    page.type("p", "inf")
+    page.element("draw").click()
+    page.says("sample-words", "finite p")
