@@ -21,19 +21,19 @@ SPECTRA = {
 }
 
 
-def grown(spectrum, dtype, steps, basis=240):
-    """A space after some steps, each followed by a restart where it is full, and its matrix."""
-    matrix, _ = with_spectrum(spectrum)
-    matrix = np.asarray(matrix, dtype)
-    plan = Plan.of(ORDER, np.dtype(dtype), 4, 2, Settings(block=BLOCK, basis=basis))
+def grown(spectrum, dtype, steps):
+    """A space after some steps, each followed by a restart where it is full, its matrix, and how many blocks waited then."""
+    matrix = np.asarray(with_spectrum(spectrum)[0], dtype)
+    plan = Plan.of(ORDER, np.dtype(dtype), 4, 2, Settings(block=BLOCK, basis=240))
     rng = np.random.default_rng(3)
-    space = Space(jnp.asarray(rng.standard_normal((ORDER, BLOCK)), dtype), plan, rng)
+    space, waiting = Space(jnp.asarray(rng.standard_normal((ORDER, BLOCK)), dtype), plan, rng), []
     for _ in range(steps):
         space.take(jnp.asarray(matrix) @ space.next)
+        waiting.append(len(space.waiting))
         if space.full:
             space.restart()
     space.meet()
-    return space, matrix.astype(np.float64)
+    return space, matrix.astype(np.float64), waiting
 
 
 def columns(space):
@@ -52,7 +52,7 @@ def grown_spaces():
 @pytest.mark.parametrize(("name", "steps", "dtype"), list(grown_spaces()))
 def test_the_basis_is_orthonormal_and_t_is_its_projection(name, steps, dtype):
     """To 30 eps and 30 eps |H|, restarts (two in 60 steps) and blocks that wait for the second of their pair included."""
-    space, matrix = grown(SPECTRA[name], dtype, steps)
+    space, matrix, _ = grown(SPECTRA[name], dtype, steps)
     q, eps = columns(space), float(np.finfo(dtype).eps)
     assert np.max(np.abs(q.T @ q - np.eye(space.dimension))) < 30 * eps
     norm = np.max(np.abs(SPECTRA[name]))
@@ -67,25 +67,12 @@ def test_the_basis_is_orthonormal_and_t_is_its_projection(name, steps, dtype):
         assert np.max(np.abs(rest[:, :-b]), initial=0.0) < 100 * eps * norm
 
 
-def waiting(dtype, spectrum):
-    """How many blocks wait after each of twelve steps."""
-    matrix, _ = with_spectrum(spectrum)
-    matrix = jnp.asarray(matrix, dtype)
-    plan = Plan.of(ORDER, np.dtype(dtype), 4, 2, Settings(block=BLOCK, basis=240))
-    rng = np.random.default_rng(3)
-    space = Space(jnp.asarray(rng.standard_normal((ORDER, BLOCK)), dtype), plan, rng)
-    counts = []
-    for _ in range(12):
-        space.take(matrix @ space.next)
-        counts.append(len(space.waiting))
-    return counts
-
-
 def test_blocks_wait_for_one_another():
     """Otherwise the tests above would not see it; less where rounding grows fast."""
-    assert waiting("float64", SPECTRA["even"]) == [0, 1, 2, 0] * 3
-    assert max(waiting("float32", 1e3 * SPECTRA["even"])) == 2  # in any units
-    assert max(waiting("float32", SPECTRA["two values"])) < 2  # the space is exhausted after two steps
+    assert grown(SPECTRA["even"], "float64", 12)[2] == [0, 1, 2, 0] * 3
+    assert max(grown(1e3 * SPECTRA["even"], "float32", 12)[2]) == 2  # in any units
+    # the space is exhausted after two steps
+    assert max(grown(SPECTRA["two values"], "float32", 12)[2]) < 2
 
 
 def arrow(d, b, kept, seed=0):
