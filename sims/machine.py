@@ -138,17 +138,15 @@ def require_fit(
     n: int,
     p: int,
     *,
-    free: int | None = None,
     dense: bool = True,
     what: str = "",
 ) -> None:
     """ParameterError if need(n) bytes are not free, or a dense matrix of order p n cannot be indexed.
 
     need  bytes as an increasing function of N, used to say which N would fit
-    free  bytes to go by; default `available_bytes()`
     what  needs them, in words
     """
-    free = available_bytes() if free is None else free
+    free = available_bytes()
     widest = WIDEST.get(jax.default_backend(), WIDEST["gpu"]) if dense else None
 
     def possible(size: int) -> bool:

@@ -158,7 +158,6 @@ def sample_descents(
     dtype: str = "float64",
     batch: int | None = None,
     workers: int | None = None,
-    memory: int | None = None,
 ) -> DescentResult:
     """Descents of the samples with the given indices at (N, alpha).
 
@@ -168,19 +167,17 @@ def sample_descents(
     theory      whether theory is asked about each of those Hessians (`sims.dynamics.hessians`)
     dense       whether Hessians are formed as matrices; None: up to an order p N of `sims.dynamics.hessians.DENSE_ORDER`, and
                 known by their products beyond
-    batch       samples drawn and descended together; None takes 1 on a CPU and as many as `memory` bytes allow elsewhere
-    memory      bytes that all workers may take; None: what may be planned for here (`sims.machine.planned_bytes`)
+    batch       samples drawn and descended together; None takes 1 on a CPU and as many as memory allows elsewhere
     workers     threads, each with one batch at a time; None takes one a core on a CPU and 1 elsewhere
-    Raises ParameterError for unfit arguments and where a batch would take more than `memory` bytes; fewer
-    workers than asked for are used where only they fit.
+    Raises ParameterError for unfit arguments and where a batch would take more memory than may be planned for
+    (`sims.machine.planned_bytes`); fewer workers than asked for are used where only they fit.
     """
     rules = Rules() if rules is None else rules
     of_type("rules", rules, Rules)
     starts.start_of(start)
     if start == "spectral" and (reason := starts.spectral_refusal(model)):
         raise ParameterError(reason)
-    memory = planned_bytes() if memory is None else count("memory", memory)
-    memory = sys.maxsize if memory is None else memory
+    memory = sys.maxsize if (free := planned_bytes()) is None else free
     n, eigenpairs = count("n", n), count("eigenpairs", eigenpairs, 0)
     moments = hessian_moments(len(rules.recorded_steps), count("hessians", hessians, 2))
     moments = moments if eigenpairs else moments[:0]

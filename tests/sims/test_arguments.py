@@ -92,7 +92,7 @@ def calls():
             sample_descents,
             {
                 **point, **seeds, "samples": [0], "start": "random", "rules": Rules(steps=2, records=2),
-                "eigenpairs": 0, "hessians": 2, "batch": 1, "workers": 1, "memory": 2**30,
+                "eigenpairs": 0, "hessians": 2, "batch": 1, "workers": 1,
             },
         ),
         "descent_bytes": (descent_bytes, {**point, "batch": 1, "records": 2, "dtype": "float64"}),
