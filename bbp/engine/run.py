@@ -127,10 +127,12 @@ class Results:
         self.units: list[Result] = []
         self._tables: dict[Point, list[Columns]] = {}  # joined when they are asked for
 
-    def add(self, result: Result) -> None:
-        """Take in what a unit gave."""
-        numbers = {"sample": np.arange(result.first, result.first + result.count)}
-        self._tables.setdefault(result.point, []).append(numbers | result.columns)
+    def add(self, result: Result, *, failed: bool = True) -> None:
+        """Take in what a unit gave; without samples that `failed`, they count as not run and are tried again."""
+        table = {"sample": np.arange(result.first, result.first + result.count)} | result.columns
+        if not failed:
+            table = {name: values[result.status == DONE] for name, values in table.items()}
+        self._tables.setdefault(result.point, []).append(table)
         self.units.append(replace(result, columns={}))
 
     def at(self, point: Point, number: int) -> Columns:
@@ -152,12 +154,6 @@ class Results:
         """(start, stop) of the runs of the first `number` samples of a point that were not run."""
         ends = np.concatenate([[-1], self.at(point, number)["sample"], [number]])
         return [(int(ends[i]) + 1, int(ends[i + 1])) for i in np.flatnonzero(np.diff(ends) > 1)]
-
-    def forget_failures(self) -> None:
-        """Take failed samples for not run, so that they are tried again."""
-        for point, tables in self._tables.items():
-            found = _joined(tables)
-            self._tables[point] = [{name: values[found["status"] == DONE] for name, values in found.items()}]
 
     @property
     def samples(self) -> int:
@@ -355,14 +351,12 @@ class Run:
             raise FileError(f"nothing to merge: there is no {str(parts.path)!r}")
         parts.begin(self.experiment)
         for part in parts.load(self.experiment, set_aside=not self.task):
-            self.results.add(Result(**part))
+            self.results.add(Result(**part), failed=not self.retry_failed)
         if found and self.results.units and not continues:
             raise FileError(
                 f"{str(self.out)!r} has an unfinished run ({self.results.samples} {self.experiment.unit_of} in"
                 f" {str(parts.path)!r}): --resume goes on with it, --force starts afresh"
             )
-        if self.retry_failed:
-            self.results.forget_failures()
 
     def _run_all(self) -> None:
         """Run all that is pending, round by round, saving each unit as it comes."""
