@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 import xarray as xr
 
+import bbp as package
 import theory.finite
 from bbp import join
 from bbp.analysis import comparison as comparison_mod
 from bbp.analysis.comparison import COLUMNS, THEORY_N, compare, table
 from bbp.analysis.summary import observables
 from bbp.compare import main
+from bbp.console.messages import FileError
 from bbp.experiments import models
 from bbp.exports.tables import tables
 from bbp.files import dataset, product, variables
@@ -214,6 +216,17 @@ def test_bad_use(arguments, message, tmp_path, capsys, monkeypatch):
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and any(part in error for part in message.split("|"))
     assert not (tmp_path / "fig.png").exists()
+
+
+def test_from_python_too_a_file_holds_the_numbers_of_one_model(tmp_path):
+    """It held the first one's, and nothing was said of the other; without a file there is one result a model."""
+    two, out = tmp_path / "two.h5", tmp_path / "numbers.h5"
+    dataset.write(two, product.combined([made_up(), made_up(model=Committee(2, 1, 0.3), alpha=[2.0])]))
+    how = {"draws": 0, "repeats": 100, "progress": False}
+    with pytest.raises(FileError, match="hold 2 models .* a file of numbers holds one"):
+        package.compare(two, out=out, **how)
+    assert not out.exists()
+    assert [models.of(one).p for one in package.compare(two, **how)] == [1, 2]
 
 
 @pytest.fixture
