@@ -223,7 +223,7 @@ def test_from_python_too_a_file_holds_the_numbers_of_one_model(tmp_path):
     two, out = tmp_path / "two.h5", tmp_path / "numbers.h5"
     dataset.write(two, product.combined([made_up(), made_up(model=Committee(2, 1, 0.3), alpha=[2.0])]))
     how = {"draws": 0, "repeats": 100, "progress": False}
-    with pytest.raises(FileError, match="hold 2 models .* a file of numbers holds one"):
+    with pytest.raises(FileError, match=r"hold 2 models .* a file of numbers holds one"):
         package.compare(two, out=out, **how)
     assert not out.exists()
     assert [models.of(one).p for one in package.compare(two, **how)] == [1, 2]
