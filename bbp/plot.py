@@ -94,7 +94,7 @@ def draw(
         found = _opened(source, None if model is None else integer(0)("model", model))
         form = str(next(iter(found.values())).attrs.get("format"))
         results: Any = found if len(found) > 1 else next(iter(found.values()))
-        return FIGURES[form](results, width=columns)
+        return FIGURES[form][0](results, width=columns)
 
     return _looking(drawn, width, out, dpi, **look)
 
@@ -194,20 +194,16 @@ def _gallery(found: xr.Dataset, *, width: str) -> Figure:
         raise FileError(f"the file holds no figure of the gallery: {words}") from None
 
 
-FIGURES: dict[str, Callable[..., Figure]] = {
-    files.SWEEP: sweep_plots.figure,
-    files.PHASE: phase_plots.phase_figure,
-    comparison.FORMAT: sweep_plots.figure,
-    files.DESCENT: descent_plots.figure,
-    scaling.FORMAT: laws_figure,
-    files.FIGURE: _gallery,
-}
-# What draws each panel of a figure on axes of one's own.
-PANELS: dict[str, Callable[[xr.Dataset], list[Callable[[Axes], list[Artist]]]]] = {
-    files.SWEEP: sweep_plots.panels,
-    files.PHASE: phase_plots.panels,
-    comparison.FORMAT: sweep_plots.panels,
-    files.DESCENT: descent_plots.panels,
+# By format: the figure of a file, and what gives the functions that draw its panels on axes of one's own, where it has any.
+FIGURES: dict[
+    str, tuple[Callable[..., Figure], Callable[..., list[Callable[[Axes], list[Artist]]]] | None]
+] = {
+    files.SWEEP: (sweep_plots.figure, sweep_plots.panels),
+    files.PHASE: (phase_plots.phase_figure, phase_plots.panels),
+    comparison.FORMAT: (sweep_plots.figure, sweep_plots.panels),
+    files.DESCENT: (descent_plots.figure, descent_plots.panels),
+    scaling.FORMAT: (laws_figure, None),
+    files.FIGURE: (_gallery, None),
 }
 
 
@@ -329,12 +325,13 @@ def plot(dataset: xr.Dataset | str | Path, ax: Axes | None = None, *, panel: str
     if ax is not None and not isinstance(ax, Axes):
         raise ParameterError(f"ax must be axes of Matplotlib, got {shown(ax)}")
     form = str(found.attrs.get("format"))
-    if form not in PANELS:
+    _, panels = FIGURES.get(form, (None, None))
+    if panels is None:
         raise ParameterError(
             f"a {form} result has no panels: sweeps, phase diagrams, comparisons and descents have"
         )
     product.require_one(found)
-    each = dict(zip(layout.LETTERS, PANELS[form](found), strict=False))
+    each = dict(zip(layout.LETTERS, panels(found), strict=False))
     choice("panel", panel, list(each))
     if ax is None:
         from matplotlib import pyplot  # late: it chooses a display
