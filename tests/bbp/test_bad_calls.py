@@ -52,8 +52,8 @@ def outcome(call, **what):
 def test_every_option_takes_a_value_or_refuses_it_in_a_line(name, monkeypatch, tmp_path):
     """And none is taken that cannot be meant: what is accepted of each kind stands here."""
 
-    def obtain(experiment, settings):
-        program.planned(experiment, settings)
+    def obtain(experiment, how, again):
+        program.planned(experiment, how)
         raise Accepted
 
     monkeypatch.setattr(program, "obtain", obtain)
