@@ -147,8 +147,10 @@ def bulk_resolvent(model: Network, alpha: Any, lam: Real, digits: int = DIGITS) 
     # Closer to an edge than rounding an energy is outside: t is real there.
     blur = ROUNDING * np.abs(energy)
     origin = _beside_atom(alphas, energy)
-    inside = (energy - blur > left) & (energy + blur < right) & ~origin
-    t = np.zeros(energy.shape, dtype=np.complex128)
+    # The density has no bound where alpha is 1.
+    pole = (alphas == 1) & (energy == 0)
+    inside = (energy - blur > left) & (energy + blur < right) & ~origin & ~pole
+    t = np.where(pole, complex(-math.inf, math.inf), 0.0)
     for i in np.flatnonzero(origin):
         t[i] = complex(0.0, math.pi * _limit_at_zero(law, float(alphas[i]), abs(energy[i])))
     moved, factor = _off_critical(alphas[inside], energy[inside])
