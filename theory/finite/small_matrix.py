@@ -74,7 +74,7 @@ _TURNS, _FAR_TURNS = 3, 6  # chords, up to N = _FAR and beyond
 _FAR = 10_000  # beyond this N the first tangent, at the edge, is too short for an outlier
 _WIDTH, _CLEAR = 0.05, 0.3  # of the distance to the last kept eigenvalue: see the top
 _EARLY = 0.3  # share of draws whose curve may end before the last kept eigenvalue: there it goes straight on
-_STEPS = 8  # of Newton's method for the mean outlier
+_STEPS, _SLACK = 8, 1e-12  # of Newton's method for the mean outlier; relative, of its bracket
 _QUIET = 0.8  # of t at the edge of the bulk, up to where the noise is taken
 # The GOE of this order: its 24 lowest eigenvalues differ from the Airy process by far less than they fluctuate. Their vectors
 # die out as Airy functions beyond row 172, to rounding at row 220.
@@ -195,9 +195,10 @@ def _outlier(drawn: Draw) -> Array:
     for _ in range(_STEPS):
         z, slope, signal, signal_slope = data.sums(t)
         low, high = np.where(z > signal, low, t), np.where(z > signal, t, high)
-        # Newton's method for z - S = 0 in t
+        # Newton's method for z - S = 0 in t. Where it has settled its step ends on an end of the bracket, to rounding.
         new = t - (z - signal) / (slope - signal_slope)
-        t = np.where((new > low) & (new < high), new, (low + high) / 2)
+        within = (new >= low * (1 - _SLACK)) & (new <= high * (1 + _SLACK))
+        t = np.where(within, np.clip(new, low, high), (low + high) / 2)
     return np.asarray(data.energy(t) * data.n / drawn.data.n)
 
 

@@ -1,5 +1,7 @@
 """The small matrix: what it need not depend on, and draws that share their preactivations."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from theory import finite
@@ -30,6 +32,16 @@ def test_law_is_steady_in_what_it_need_not_depend_on(monkeypatch):
             mean, error = law.mean(field)
             there, own = base.mean(field)
             assert 0 < abs(mean - there) < allowed + 4 * np.hypot(error, own), (name, field, mean, there)
+
+
+def test_mean_outliers_do_not_hang_on_the_last_digit():
+    """Where Newton's method has settled, rounding decides on which side of the root it stands, and must decide no more."""
+    for model, n in ((Network(1, 1, 1.0), 400), (Network(2, 1, 0.3), 100), (Network(2, 2, 0.1), 300)):
+        drawn = draw(model, 2 * n, n, range(64), 0)
+        found = small_matrix._outlier(drawn)
+        for nudge in (-3e-15, 1e-15, 4e-15):
+            nudged = replace(drawn, t_edge=drawn.t_edge * (1 + nudge))
+            np.testing.assert_allclose(small_matrix._outlier(nudged), found, rtol=1e-9)
 
 
 def test_overlaps_are_shares():
