@@ -274,13 +274,18 @@ def edges(model: Network, alpha: ArrayLike) -> tuple[Array, Array]:
     """Values of the left edges at alpha (any shape), and r = (1 - t)/t there, above 0 where they are sharp. A single one is
     remembered: outliers and density ask for the same one again."""
     models, alphas, shape = problems(model, alpha)
-    value, r = _edge_at(model, float(alphas[0])) if alphas.size == 1 else _edges(model, models, alphas)
+    if alphas.size == 1:
+        # Numbers are what is remembered: arrays are given away, and belong to who asked.
+        value, r = np.reshape(_edge_at(model, float(alphas[0])), (2, 1))
+    else:
+        value, r = _edges(model, models, alphas)
     return value.reshape(shape), r.reshape(shape)
 
 
 @lru_cache(maxsize=256)
-def _edge_at(model: Network, alpha: float) -> tuple[Array, Array]:
-    return _edges(model, *problems(model, alpha)[:2])
+def _edge_at(model: Network, alpha: float) -> tuple[float, float]:
+    value, r = _edges(model, *problems(model, alpha)[:2])
+    return float(value[0]), float(r[0])
 
 
 def _edges(model: Network, models: Widths, alphas: Array) -> tuple[Array, Array]:

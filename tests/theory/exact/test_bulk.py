@@ -94,6 +94,18 @@ def test_riemannian_shift_is_the_radial_gradient():
     )
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+def test_an_edge_is_that_of_the_model_whatever_was_done_to_an_answer(shape):
+    model, alpha = Network(2, 1, 0.7), np.full(shape, 2.0)
+    right = theory.edge(model, 2.0)
+    found, (value, r) = theory.spectrum(model, alpha), edges(model, alpha)
+    for given in (found.edge, value, r):
+        given[...] = -99.0
+    assert theory.edge(model, 2.0) == right
+    assert theory.spectrum(model, alpha).edge == theory.spectrum(model, [2.0, 3.0]).edge[0] == right.value
+    assert edge_resolvent(model, 2.0) > -1  # of r, which is at least 0
+
+
 def test_shapes():
     model = Network(2, 1, 0.3)
     values, r = edges(model, [[0.5, 1.0], [2.0, 4.0]])
