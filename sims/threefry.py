@@ -1,4 +1,5 @@
-"""Random numbers: keys, words and normal variates of threefry-2x32.
+"""Random numbers: keys, words and normal variates of threefry-2x32. Which keys a draw has, `sims.instance` decides, and names
+the random stream that the two make, `STREAM`.
 
 Keys are folded on the host as `jax.random.fold_in` folds them, bit for bit: the words of (0, word) under the key. A draw needs
 a handful of keys. The programs that JAX would lower and load for these few integers cost every process about 0.2 s at its

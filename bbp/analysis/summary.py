@@ -82,12 +82,18 @@ def observables(sweep: xr.Dataset) -> xr.Dataset:
 
 
 def require_names(columns: Iterable[str]) -> None:
-    """ParameterError where a column of samples is named like an average that is made of them, which would hide it."""
+    """ParameterError where a column of samples is named like another, or like an average made of them, which would hide it."""
+    seen: set[str] = set()
     for name in columns:
         if name in NAMES:
             raise ParameterError(
                 f"column {name!r} of a sweep must have a name of its own: an average is called so"
             )
+        if name in seen:
+            raise ParameterError(
+                f"column {name!r} of a sweep must have a name of its own: another is called so"
+            )
+        seen.add(name)
 
 
 def of_samples(model: Network, found: PointResult) -> xr.Dataset:

@@ -26,7 +26,7 @@ class Field:
     """A column of what a unit of work gives: numbers, unless bbp.files.variables knows it as integers or text.
 
     dims    names of its axes, outermost first
-    words   what it is, where bbp.files.variables does not say it: the column is an observable then
+    words   what it is, where bbp.files.variables does not say it: the column is an observable then, and its name a new one
     place   of an observable of one's own: where it lies
     source  and the hash of its source
     """
@@ -38,9 +38,12 @@ class Field:
     source: str = BUILT_IN
 
     def __post_init__(self) -> None:
-        """ValueError unless somebody says what it is."""
-        if not self.words and not variables.words_of(self.name):
+        """ValueError unless one place says what it is."""
+        known = variables.words_of(self.name)
+        if not self.words and not known:
             raise ValueError(f"column {self.name!r} must have words that say what it is")
+        if self.words and known:
+            raise ValueError(f"column {self.name!r} must have a name of its own: in files this is {known}")
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -1,4 +1,5 @@
-"""What decides about a Krylov solve: settings, the sizes that follow from them, and the bytes these take."""
+"""The search without the matrix, of which `sims.solvers.krylov` makes the solver of that name; here what decides about it:
+settings, the sizes that follow from them, and the bytes these take."""
 
 from __future__ import annotations
 

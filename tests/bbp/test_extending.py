@@ -89,7 +89,9 @@ from bbp.files import dataset
 from bbp.files.variables import own_names
 from bbp.experiments import models
 made, old = dataset.open("x.h5"), dataset.open("{ROOT}/data/finite_size/c200.h5")
-print("spread" in old, join([made, made])["spread"].shape, *own_names(made), *own_names(summary.summarise(made)))
+told = [*own_names(made), *own_names(summary.summarise(made))]
+told = [name for name in told if name.startswith("copy_")]  # whatever observables there are beside
+print("copy_spread" in old, join([made, made])["copy_spread"].shape, *told)
 one, two = (dataset.open(name + ".h5") for name in ("plain", "dense"))
 apart, size = (float(abs(x).max()) for x in (one.eigenvalues - two.eigenvalues, two.eigenvalues))
 print(models.of(one).activation.name, apart < 1e-12, size > 0.1)
@@ -97,12 +99,12 @@ print(models.of(one).activation.name, apart < 1e-12, size > 0.1)
 
 
 FILES = {"bbp/gallery/parabola.py": FIGURE, "bbp/hello.py": HELLO, "sims/solvers/plain.py": SOLVER}
-FIELDS = """    Field("spread", ("sample",), words="eigenvalues kept: highest less lowest"),
-    Field("ipr", ("sample",), words="fourth powers of the lowest eigenvector, summed"),
+FIELDS = """    Field("copy_spread", ("sample",), words="eigenvalues kept: highest less lowest"),
+    Field("copy_ipr", ("sample",), words="fourth powers of the lowest eigenvector, summed"),
 """
-MEASURE = """    measures.append(Observable("ipr", lambda *, vectors, **_: (vectors[:, 0] ** 4).sum(), False))
+MEASURE = """    measures.append(Observable("copy_ipr", lambda *, vectors, **_: (vectors[:, 0] ** 4).sum(), False))
 """
-SPREAD = """    columns["spread"] = record["stretch"] * (found.eigenvalues[:, -1] - found.eigenvalues[:, 0])
+SPREAD = """    columns["copy_spread"] = record["stretch"] * (found.eigenvalues[:, -1] - found.eigenvalues[:, 0])
 """
 # Lines, and before which text of a file they stand.
 INSERTED = (
@@ -158,16 +160,19 @@ def test_an_observable_and_an_option_are_one_file_each(extended):
     assert said["made"][0] == 0, said["made"]
     with h5py.File(place / "x.h5") as file:
         values = file["eigenvalues"][()]
-        np.testing.assert_allclose(file["spread"][()], 2 * (values[..., -1] - values[..., 0]), rtol=1e-14)
-        assert (file["ipr"][()] > 1 / 12).all() and (file["ipr"][()] <= 1).all()
-        assert file["spread"].attrs["long_name"].startswith("eigenvalues kept")
-        assert [file["spread"].dims[i].keys()[0] for i in range(3)] == ["n", "alpha", "sample"]
+        np.testing.assert_allclose(
+            file["copy_spread"][()], 2 * (values[..., -1] - values[..., 0]), rtol=1e-14
+        )
+        assert (file["copy_ipr"][()] > 1 / 12).all() and (file["copy_ipr"][()] <= 1).all()
+        assert file["copy_spread"].attrs["long_name"].startswith("eigenvalues kept")
+        assert [file["copy_spread"].dims[i].keys()[0] for i in range(3)] == ["n", "alpha", "sample"]
         assert '"stretch": 2' in file["config"].asstr()[()]
     assert "--stretch STRETCH" in said["help of sweep"][1]
     assert said["other"][0] == 2 and "stretch 2.0 there, 3.0 here" in said["other"][2]
     assert said["wrong"][0] == 2 and "stretch must be positive" in said["wrong"][2]
-    assert said["then"].splitlines()[0] == "False (1, 2, 3) spread ipr spread ipr"  # by which they are drawn
-    assert all(name in said["made"][1] for name in ("spread", "ipr"))  # of the closing table
+    drawn = "copy_spread copy_ipr copy_spread copy_ipr"  # by which they are drawn
+    assert said["then"].splitlines()[0] == f"False (1, 2, 3) {drawn}"
+    assert all(name in said["made"][1] for name in ("copy_spread", "copy_ipr"))  # of the closing table
 
 
 def test_a_figure_is_one_file_and_a_program_one_file_and_a_line(extended):

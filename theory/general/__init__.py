@@ -1,5 +1,9 @@
 """Any weight: networks with any activation, loss, noise, covariance and overlap; matrix Dyson equation, spikes, scalar
-laws, spectral methods."""
+laws, spectral methods.
+
+`spectrum` here is all that one alpha has (`theory.answers.Found`); `lowest_branch`, edge and lowest outlier along alpha, is
+what `theory.spectrum` is. Both lie in the module `theory.general.spectrum`.
+"""
 
 from theory.general.any_weight import general_spectrum
 from theory.general.density import DensityCurve, density, density_curve

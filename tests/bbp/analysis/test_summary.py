@@ -43,3 +43,9 @@ def test_a_column_named_like_an_average_is_refused_before_any_sample_and_in_file
     monkeypatch.setattr(sweep, "COLUMNS", (*sweep.COLUMNS, Field(name, ("sample",))))
     with pytest.raises(ParameterError, match=message):
         PROGRAM.experiment({"alpha_grid": "1", "n": 12})
+
+
+def test_two_columns_of_one_name_are_refused_before_any_sample(monkeypatch):
+    monkeypatch.setattr(sweep, "COLUMNS", (*sweep.COLUMNS, *[Field("ipr", ("sample",), words="any")] * 2))
+    with pytest.raises(ParameterError, match=r"^column 'ipr' of a sweep .*: another is called so$"):
+        PROGRAM.experiment({"alpha_grid": "1", "n": 12})

@@ -44,5 +44,7 @@ def test_a_column_says_what_it_is():
     """One that no page of the files knows is an observable, with words of its own."""
     with pytest.raises(ValueError, match="'ipr' must have words"):
         Field("ipr", ("sample",))
+    with pytest.raises(ValueError, match="'edge' must have a name of its own: in files this is left edge"):
+        Field("edge", ("sample",), words="another edge")
     assert Field("eigenvalues", ("sample", "eigenpair")).attributes == {}
     assert IPR.attributes == {"long_name": IPR.words, "observable": "ipr", "source": "bbp"}
