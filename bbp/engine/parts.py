@@ -179,7 +179,7 @@ class Parts:
 
 @contextmanager
 def _lock(path: Path, what: str) -> Iterator[None]:
-    if path.parent.exists() and not path.parent.is_dir():
+    if os.path.lexists(path.parent) and not path.parent.is_dir():  # a link to nowhere, too
         raise FileError(f"{str(path.parent)!r} is not a directory, which the parts of {what!r} need")
     lock = FileLock(path, timeout=MOMENT)
     try:

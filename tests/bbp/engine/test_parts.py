@@ -202,6 +202,16 @@ def test_a_run_excludes_all_and_a_task_itself(out, first, second, both):
     assert not out.with_name("x.h5.parts").exists()
 
 
+@pytest.mark.parametrize("name", sorted(OBSTACLES.keys() - {"directory"}))
+def test_what_is_no_directory_in_the_place_of_parts_is_told(tmp_path, name):
+    """At once: a link to nothing was waited for without end."""
+    held = Parts(tmp_path / "x.h5")
+    OBSTACLES[name](held.path)
+    with pytest.raises(FileError, match=r"x\.h5\.parts' is not a directory"), held.held():
+        pass
+    assert os.path.lexists(held.path)
+
+
 def test_the_refusal_names_the_other_run(bbp, tiny, out):
     with Parts(out).held():
         said = bbp("sweep", *tiny, "--out", out)
