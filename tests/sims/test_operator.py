@@ -3,13 +3,16 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
+from sims.dynamics.flow import Rules
+from sims.dynamics.run import descend_batch
 from sims.hessian import dense_blas
-from sims.instance import draw
+from sims.instance import draw, outputs
 from sims.operator import hessian_operator
 from sims.rows import block_size, rows_of
 from tests.sims.instances import Case, dense_hessian, quick_rows
-from theory.model import Committee
+from theory.model import Activation, Committee, Loss, Network, Target
 
 N = 40
 
@@ -112,3 +115,48 @@ def test_blocks_of_rows_come_in_few_sizes():
     assert len({block_size(m, 10**5, np.float64) for m in range(10**5, 2 * 10**5, 100)}) <= 3
     assert len({block_size(m, 4000, np.float64, stored=False) for m in range(4000, 8000, 10)}) <= 3
     assert len({block_size(m, 50, np.float64) for m in range(1, 2000)}) <= 30
+
+
+def tanh_of(c):
+    def slope(x, xp):
+        return c * (1 - xp.tanh(c * x) ** 2)
+
+    def second(x, xp):
+        return -2 * c * xp.tanh(c * x) * slope(x, xp)
+
+    return Activation("mine", lambda x, xp: xp.tanh(c * x), slope, second, "odd", 0.0, -1.0)
+
+
+def loss_of(c):
+    return Loss(
+        "mine",
+        lambda y, yhat, a, xp: c * (y - yhat) ** 2,
+        lambda y, yhat, a, xp: -2 * c * (y - yhat),
+        lambda y, yhat, a, xp: 2 * c + 0 * y,
+    )
+
+
+def target_of(c):
+    return Target("mine", lambda u, xp: xp.sin(c * u[..., 0]))
+
+
+@pytest.mark.parametrize("own, of", [("activation", tanh_of), ("loss", loss_of), ("target", target_of)])
+def test_functions_that_change_under_one_name_are_the_new_ones(own, of):
+    """As in a notebook, whose cell is run again."""
+    seen = []
+    for c in (1.0, 2.0):
+        model = Network(**({"activation": "tanh", "loss": "squared"} | {own: of(c)}))
+        instance = draw(model, N, 3.0, seed=1)
+        dense = dense_hessian(instance)
+        found = np.asarray(hessian_operator(instance)(np.eye(N)[None]))[0]
+        np.testing.assert_allclose(found, dense, atol=1e-12 * np.linalg.norm(dense, 2))
+        data, y, student = (
+            np.asarray(instance.data)[: instance.m],
+            outputs(instance),
+            np.asarray(instance.student),
+        )
+        path = descend_batch(model, data[None], y[None], student[None], Rules(steps=2, records=2))
+        here = model.rule.value(y, model.student_outputs(data @ student.T), model.a, np)
+        np.testing.assert_allclose(path.loss[0, 0], np.sum(here), rtol=1e-12)
+        seen.append(dense)
+    assert not np.allclose(*seen)

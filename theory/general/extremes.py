@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from theory.general.infimum import Infimum, plane_infimum, searched_infimum, smallest_eigenvalues
 from theory.general.support import MOST, Extreme, Peak, Support
-from theory.model.activations import shifted, supremum
+from theory.model.activations import Activation, shifted, supremum
 from theory.model.network import Network
 
 Array = NDArray[Any]
@@ -293,10 +293,21 @@ def _separate(model: Network, outputs: tuple[float, float]) -> float:
     """The infimum of l' s'' / 2 over independent y, yhat and x: at a corner of the ranges of l' and s''."""
     first = _of_outputs(model, lambda y, yhat: model.rule.first(y, yhat, model.a, np))
     slopes = plane_infimum(first, outputs).value, -plane_infimum(lambda x, y: -first(x, y), outputs).value
-    bends = -supremum(lambda x: -model.student.second(x, np)), supremum(lambda x: model.student.second(x, np))
+    bends = -_largest_bend(model.student, -1), _largest_bend(model.student, 1)
     # A product of two independent ranges is lowest at a corner.
     corners = [0.0 if bend == 0 else slope * bend / 2 for slope in slopes for bend in bends]
     return min(corners)
+
+
+def _largest_bend(entry: Activation, sign: int) -> float:
+    """Supremum of s'' times the sign, over the x where it is defined: not where inf / inf is computed far out."""
+
+    def bend(x: Array) -> Array:
+        with np.errstate(all="ignore"):
+            values = sign * entry.second(x, np)
+        return np.where(np.isnan(values), -np.inf, values)
+
+    return supremum(bend)
 
 
 def _together(model: Network, outputs: tuple[float, float]) -> float:

@@ -7,9 +7,10 @@ import pytest
 
 from tests.theory.general.test_points import solved
 from theory.general import Network, spectrum, threshold
-from theory.general.extremes import bottom
+from theory.general.extremes import _separate, bottom
 from theory.general.isotropic import Isotropic
 from theory.general.laws import infimum_of, node_law, typical_infimum
+from theory.model import Activation
 
 TANH = Network(math.inf, activation="tanh", a=2.0)
 STEEPEST = 4 / (3 * math.sqrt(3))  # largest |s''| of tanh
@@ -67,3 +68,24 @@ def test_samples_below_the_threshold_follow_the_law_without_rare_weights():
     wanted = found.overlap * found.teacher_share
     assert wanted > 0.15
     assert abs(shares.mean() - wanted) < 5 * shares.std(ddof=1) / math.sqrt(6) + 0.04
+
+
+def swish(share):
+    def first(x, xp):
+        return share(x, xp) * (1 + x * (1 - share(x, xp)))
+
+    def second(x, xp):
+        s = share(x, xp)
+        return s * (1 - s) * (2 + x * (1 - 2 * s))
+
+    return Activation("swish", lambda x, xp: x * share(x, xp), first, second, "none", 1.0, -0.2784645428)
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
+def test_second_derivatives_that_overflow_far_out_are_those_that_do_not():
+    """exp(x) / (1 + exp(x)) is inf / inf beyond x = 709."""
+    found = []
+    for share in (lambda x, xp: (1 + xp.tanh(x / 2)) / 2, lambda x, xp: xp.exp(x) / (1 + xp.exp(x))):
+        model = Network(math.inf, activation=swish(share), teacher_activation="tanh", loss="welsch")
+        found.append(_separate(model, (-1.0, 1.0)))
+    np.testing.assert_allclose(*found, rtol=1e-9)
