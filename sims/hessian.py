@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -38,38 +38,18 @@ TILE = 128  # of a matrix that is transposed
 _ABOVE = np.triu(np.ones((TILE, TILE), bool), 1)
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Form(Network):
-    """A Network that is another one only where its functions are the same objects: functions of one's own may change under
-    one name, and a program that is compiled for it has them in it."""
-
-    @property
-    def functions(self) -> tuple[Any, ...]:
-        """Those that samples call."""
-        student, rule, target = self.student, self.rule, self.target
-        own = student.value, student.first, student.second, rule.value, rule.first, rule.second
-        return *own, self.teacher.value, target and target.value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Form) and super().__eq__(other) and self.functions == other.functions
-
-    def __hash__(self) -> int:
-        return hash((super().__hash__(), self.functions))
-
-
-def form(model: Network) -> Form:
+def form(model: Network) -> Network:
     """What a compiled program has to know of a model: its functions alone, whatever a, noise and the law of the inputs are.
 
-    Forms of one set of functions are equal, and share the program. Raises ParameterError on what is no model.
+    Networks of one form are equal, and share the program. Raises ParameterError on what is no model.
 
     >>> form(Network(a=0.3, noise=0.1)) == form(Network(a=2.0, covariance="mp:0.5"))
     True
     """
     # The largest a suits every teacher and every positive loss.
     a = NORMALISATIONS[1] if network(model).rule.has_a else 1.0
-    told = {f.name: getattr(model, f.name) for f in fields(Network)}
-    told |= {"a": a, "noise": 0.0, "output_noise": 0.0}
-    return Form(**told | {"covariance": None, "inputs": None, "overlap": 0.0, "gram": None})
+    model = replace(model, a=a, noise=0.0, output_noise=0.0)
+    return replace(model, covariance=None, inputs=None, overlap=0.0, gram=None)
 
 
 def weights_of(instance: Instance) -> NDArray[np.float64]:

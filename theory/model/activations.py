@@ -96,7 +96,7 @@ class Activation:
 
     Raises ParameterError where a function fails on an array or does not keep its shape, where one is not the derivative of
     the one before (the second of a ReLU, whose first jumps), or where the stated parity or infimum is not that of the values.
-    Two activations are equal when name, parity, growth, infimum and source are.
+    Two activations are equal when their functions are the same objects, and all else is equal.
 
     >>> cube = Activation("cube", lambda x, xp: x**3, lambda x, xp: 3 * x**2, lambda x, xp: 6 * x, "odd", 3)
     >>> float(cube.second(2.0, np))
@@ -104,9 +104,9 @@ class Activation:
     """
 
     name: str
-    value: Function = field(compare=False, repr=False)
-    first: Function = field(compare=False, repr=False)
-    second: Function = field(compare=False, repr=False)
+    value: Function = field(hash=False, repr=False)
+    first: Function = field(hash=False, repr=False)
+    second: Function = field(hash=False, repr=False)
     parity: str = "none"
     growth: float = 0.0
     infimum: float = -math.inf
@@ -180,7 +180,7 @@ class Target:
     source    hash of what it was made of, for one of one's own that a program has recorded
 
     Raises ParameterError on ends in the wrong order; `tried` where the function is not one of these arguments. Two targets
-    are equal when all but their functions are.
+    are equal when their functions are the same object, and all else is equal.
 
     >>> product = Target("product", lambda u, xp: xp.tanh(2 * u[..., 0] * u[..., 1]), -1.0, 1.0)
     >>> product.value(np.zeros((3, 2)), np).shape
@@ -188,7 +188,7 @@ class Target:
     """
 
     name: str
-    value: Callable[[Array, Any], Array] = field(compare=False, repr=False)
+    value: Callable[[Array, Any], Array] = field(hash=False, repr=False)
     infimum: float = -math.inf
     supremum: float = math.inf
     attained: bool = False

@@ -40,7 +40,7 @@ class Covariance:
     kind: str
     parameters: tuple[float, ...]
     name: str = ""
-    value: Callable[[int], Any] | None = field(default=None, compare=False, repr=False)
+    value: Callable[[int], Any] | None = field(default=None, hash=False, repr=False)
     source: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:

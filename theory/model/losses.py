@@ -37,13 +37,13 @@ class Loss:
     source    hash of what it was made of, for one of one's own that a program has recorded
 
     Raises ParameterError where a function fails or does not keep the shape of y, or where one is not the derivative of the one
-    before. Two losses are equal when name, has_a, positive and source are.
+    before. Two losses are equal when their functions are the same objects, and all else is equal.
     """
 
     name: str
-    value: Function = field(compare=False, repr=False)
-    first: Function = field(compare=False, repr=False)
-    second: Function = field(compare=False, repr=False)
+    value: Function = field(hash=False, repr=False)
+    first: Function = field(hash=False, repr=False)
+    second: Function = field(hash=False, repr=False)
     has_a: bool = True
     positive: bool = False
     source: str = field(default="", repr=False)

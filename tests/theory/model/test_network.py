@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from theory import edge
 from theory.checks import ParameterError
 from theory.exact import committee_weights
 from theory.general import ACTIVATIONS, LOSSES, Activation, Covariance, Loss, Network
@@ -378,3 +379,31 @@ def test_first_order_and_minima_know_readouts_and_biases():
     slope = 1 - np.tanh(shifted.lam + 0.7) ** 2
     gap = np.tanh(shifted.lam + 0.7) - np.tanh(u)
     np.testing.assert_allclose(shifted.force, gap * slope, atol=1e-14)
+
+
+def test_functions_that_change_under_one_name_have_answers_of_their_own():
+    """As in a notebook, whose cell is run again: nothing that was remembered of the functions before is given."""
+
+    def models(c):
+        def slope(x, xp):
+            return c * (1 - xp.tanh(c * x) ** 2)
+
+        def second(x, xp):
+            return -2 * c * xp.tanh(c * x) * slope(x, xp)
+
+        student = Activation("mine", lambda x, xp: xp.tanh(c * x), slope, second, "odd", 0.0, -1.0)
+        loss = Loss(
+            "mine",
+            lambda y, yhat, a, xp: c * (y - yhat) ** 2,
+            lambda y, yhat, a, xp: -2 * c * (y - yhat),
+            lambda y, yhat, a, xp: 2 * c + 0 * y,
+        )
+        target = Target("mine", lambda u, xp: xp.tanh(c * u[..., 0]), -1.0, 1.0, attained=False)
+        tanh = Network(activation="tanh", loss="squared")
+        return replace(tanh, activation=student), replace(tanh, loss=loss), replace(tanh, target=target)
+
+    for before, after in zip(models(1.0), models(2.0), strict=True):
+        assert before != after
+        value = edge(before, 3.0).value
+        assert abs(edge(after, 3.0).value - value) > 0.01 * abs(value)
+    assert edge(models(2.0)[1], 3.0).value == pytest.approx(2 * edge(models(1.0)[1], 3.0).value, rel=1e-9)
