@@ -193,7 +193,9 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "change", "message"), REFUSED, ids=str)
+@pytest.mark.parametrize(
+    ("name", "change", "message"), REFUSED, ids=lambda value: value if isinstance(value, str) else ""
+)
 def test_what_does_not_fit_is_refused_in_one_line(good_calls, name, change, message):
     drawn = good_calls["lowest"][1]["drawn"]
     point = {"model": MODEL, "n": N, "alpha": 2.0}
