@@ -112,10 +112,8 @@ def sampled(
     seed: int,
     eigenpairs: int | None = None,
 ) -> dict[str, Array]:
-    """Samples at every alpha: lowest, overlap (mean q2 of the p p_star lowest), hit (largest overlap among these), each
-
-    (alpha, sample), NaN for a sample that failed; eigenvalues (alpha, sample, k) too.
-    """
+    """Samples at every alpha: lowest, overlap (mean q2 of the p p_star lowest) and hit (whether the largest overlap is among
+    these), each (alpha, sample), and eigenvalues (alpha, sample, k); NaN for a sample that failed."""
     from sims.sampling import sample_point  # late: it brings JAX
 
     rows: dict[str, list[Array]] = {"lowest": [], "overlap": [], "hit": [], "eigenvalues": []}
@@ -130,7 +128,7 @@ def sampled(
 def descents(
     model: Network, n: int, alpha: float, samples: int, seed: int, rules: Mapping[str, Any], **more: Any
 ) -> Any:
-    """Descents from random starts (`sims.dynamics.samples.Descents`), stopped by these rules (`sims.dynamics.flow.Rules`)."""
+    """A `sims.dynamics.samples.DescentResult` from random starts, stopped by these rules (`sims.dynamics.flow.Rules`)."""
     from sims.dynamics.flow import Rules  # late: it brings JAX
     from sims.dynamics.samples import sample_descents
 
